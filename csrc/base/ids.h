@@ -1,0 +1,23 @@
+// The integers that name things. Units and meanings live in the names, so that a row of a batch is never taken
+// for a row of a table.
+#pragma once
+
+#include <cstdint>
+
+namespace morphspark {
+
+using Slot = uint32_t;       // a row of a table: an index into its flat columns
+using BatchRow = uint32_t;   // a row of the batch, in arrival order
+using TableId = uint32_t;    // index into the engine's tables
+using ColumnId = uint32_t;   // index into a table's value columns
+using Register = uint32_t;   // index into a frame's registers
+using SiteId = uint32_t;     // a place in the program that names a row by columns of the event
+using ReasonId = uint32_t;   // index into the program's reasons; 0: no failure
+using Stamp = uint64_t;      // number of a transaction since the engine was opened; 0: initial state
+using VersionId = uint64_t;  // position in a table's version log since the engine was opened; 0: none
+
+inline constexpr Slot kNoSlot = 0xFFFFFFFFu;   // absent key
+inline constexpr Slot kNullKey = 0xFFFFFFFEu;  // the key is null: every access aborts
+inline constexpr ReasonId kNoReason = 0;
+
+}  // namespace morphspark

@@ -1,0 +1,154 @@
+#include "engine.h"
+
+#include <chrono>
+#include <new>
+#include <stdexcept>
+
+#include "output/verdicts.h"
+#include "plan/resolve.h"
+
+namespace morphspark {
+namespace {
+
+// Measures the stages of an epoch from outside of them.
+class StageClock {
+ public:
+  double Lap() {
+    const auto now = std::chrono::steady_clock::now();
+    const double seconds = std::chrono::duration<double>(now - last_).count();
+    last_ = now;
+    return seconds;
+  }
+
+ private:
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
+
+bool Less(Kind kind, const Value& a, const Value& b) {
+  switch (kind) {
+    case Kind::kString: return CompareBytes(a.s, b.s) < 0;
+    case Kind::kDecimal: return a.d < b.d;
+    default: return a.i < b.i;
+  }
+}
+
+// Rows with a whole key are sorted by it, so the last of them has the largest timestamp; a row whose key is broken
+// elsewhere may still have a larger one.
+std::optional<BatchRow> LargestTimestamp(const ColumnView& timestamps, const Order& order) {
+  std::optional<BatchRow> largest;
+  if (order.keyed > 0) largest = order.Row(order.keyed - 1);
+  for (int64_t position = order.keyed; position < order.running; ++position) {
+    Value own, best;
+    if (!timestamps.Load(order.Row(position), &own)) continue;
+    if (!largest || (timestamps.Load(*largest, &best) && Less(timestamps.kind, best, own))) largest = order.Row(position);
+  }
+  return largest;
+}
+
+}  // namespace
+
+Engine::Engine(std::vector<TableSpec> tables, int threads) : pool_(threads) {
+  for (TableSpec& spec : tables) tables_.push_back(std::make_unique<Table>(std::move(spec)));
+}
+
+Status Engine::Load(TableId table, std::span<const ColumnView> keys, std::span<const ColumnView> values) {
+  if (table >= tables_.size()) return Status::Invalid("load: no such table");
+  try {
+    tables_[table]->Load(keys, values);
+  } catch (const std::bad_alloc&) {
+    return Status(StatusCode::kOutOfMemory, "not enough memory for the initial rows");
+  }
+  return Status::Ok();
+}
+
+Status Engine::Execute(const EpochInput& input, EpochResult* result) {
+  Status status;
+  try {
+    status = Run(input, result);
+  } catch (const std::bad_alloc&) {
+    status = Status(StatusCode::kOutOfMemory, "not enough memory for this epoch; nothing was changed");
+  } catch (const std::length_error& error) {
+    status = Status::Limit(std::string(error.what()) + "; send smaller micro-batches; nothing was changed");
+  }
+  if (!status.ok()) Rollback();
+  return status;
+}
+
+Status Engine::Run(const EpochInput& input, EpochResult* result) {
+  const Code& code = *input.code;
+  StageClock clock;
+  std::vector<const ColumnView*> order_columns;
+  for (uint32_t column : code.order_columns) order_columns.push_back(&input.columns[column]);
+  MORPHSPARK_RETURN_IF_ERROR(
+      OrderBatch(order_columns, input.rows, input.last_key, input.late, &pool_, &result->order));
+  const Order& order = result->order;
+  result->seconds.order = clock.Lap();
+
+  const std::vector<TransactionId> transactions = Classify(code, input.columns, input.rows, &pool_);
+  result->seconds.classify = clock.Lap();
+
+  const auto slots = ResolveKeys(code, input.columns, transactions, tables_, &pool_);
+  result->seconds.resolve = clock.Lap();
+
+  std::vector<ReturnedValues> returned;
+  for (const ReturnedColumn& column : code.returned) returned.emplace_back(column.kind, order.running);
+  const BatchContext context{&code, input.columns, slots, tables_, &returned, input.max_string_bytes};
+  Verdicts verdicts;
+  epoch_stamps_ = static_cast<Stamp>(order.running);
+  MORPHSPARK_RETURN_IF_ERROR(RunSerial(context, order, transactions, next_stamp_, input.poll, &verdicts));
+  result->seconds.execute = clock.Lap();
+
+  for (ReturnedValues& column : returned) result->returned.push_back(std::move(column).Finish());
+  result->status = StatusColumn(verdicts.status, &pool_);
+  result->reason = ReasonColumn(verdicts.reason, code.reasons);
+  if (!order_columns.empty()) {
+    result->timestamps = EffectiveTimestamps(*order_columns[0], order, input.watermark, &pool_);
+    result->watermark_row = LargestTimestamp(*order_columns[0], order);
+    if (order.keyed > 0) result->last_key_row = order.Row(order.keyed - 1);
+  }
+  for (TransactionStatus one : verdicts.status) {
+    result->committed += one == TransactionStatus::kCommitted;
+    result->aborted += one == TransactionStatus::kAborted;
+  }
+  result->unmatched = order.running - result->committed - result->aborted;
+  result->seconds.output = clock.Lap();
+  return Status::Ok();
+}
+
+void Engine::Commit() {
+  for (const auto& table : tables_) table->CommitEpoch();
+  next_stamp_ += epoch_stamps_;
+  epoch_stamps_ = 0;
+}
+
+void Engine::Rollback() {
+  for (const auto& table : tables_) table->RollbackEpoch();
+  epoch_stamps_ = 0;
+}
+
+std::vector<uint32_t> Engine::table_columns() const {
+  std::vector<uint32_t> counts;
+  for (const auto& table : tables_) counts.push_back(static_cast<uint32_t>(table->spec().columns.size()));
+  return counts;
+}
+
+uint64_t Engine::state_rows() const {
+  uint64_t rows = 0;
+  for (const auto& table : tables_) rows += table->rows();
+  return rows;
+}
+
+uint64_t Engine::state_bytes() const {
+  uint64_t bytes = 0;
+  for (const auto& table : tables_) bytes += table->bytes_reserved();
+  return bytes;
+}
+
+bool Engine::Validate() const {
+  for (const auto& table : tables_) {
+    if (!table->Validate()) return false;
+  }
+  return true;
+}
+
+}  // namespace morphspark

@@ -1,0 +1,76 @@
+// The engine's core: tables, and epochs of transactions over them. It takes an epoch of Arrow and returns Arrow; it
+// knows nothing of Python, Spark or files.
+//
+// One epoch is: order → classify → resolve → execute → output, then `Commit` or `Rollback`. If `Execute` fails,
+// nothing has changed.
+//
+// Thread safety: one call at a time.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/column.h"
+#include "base/status.h"
+#include "base/thread_pool.h"
+#include "execute/serial.h"
+#include "plan/order.h"
+#include "program/code.h"
+#include "state/table.h"
+
+namespace morphspark {
+
+struct EpochInput {
+  const Code* code;
+  std::span<const ColumnView> columns;  // the used columns, in the code's order
+  int64_t rows;
+  Late late;
+  std::optional<Value> watermark;
+  std::optional<OrderKey> last_key;
+  uint64_t max_string_bytes;
+  Poll poll;
+};
+
+struct StageSeconds {
+  double order = 0, classify = 0, resolve = 0, execute = 0, output = 0;
+};
+
+struct EpochResult {
+  Order order;
+  std::vector<ColumnBuffers> returned;
+  ColumnBuffers status, reason, timestamps;
+  int64_t committed = 0, aborted = 0, unmatched = 0;
+  std::optional<BatchRow> watermark_row;  // holds the largest timestamp of this epoch, if any
+  std::optional<BatchRow> last_key_row;   // holds the largest order key of this epoch, if any
+  StageSeconds seconds;
+};
+
+class Engine {
+ public:
+  Engine(std::vector<TableSpec> tables, int threads);
+
+  Status Load(TableId table, std::span<const ColumnView> keys, std::span<const ColumnView> values);
+  Status Execute(const EpochInput& input, EpochResult* result);
+  void Commit();
+  void Rollback();
+
+  const Table& table(TableId id) const { return *tables_[id]; }
+  std::vector<uint32_t> table_columns() const;
+  uint64_t state_rows() const;
+  uint64_t state_bytes() const;
+  ThreadPool* pool() { return &pool_; }
+  bool Validate() const;
+
+ private:
+  Status Run(const EpochInput& input, EpochResult* result);
+
+  std::vector<std::unique_ptr<Table>> tables_;
+  ThreadPool pool_;
+  Stamp next_stamp_ = 1;
+  Stamp epoch_stamps_ = 0;  // how many the executed, uncommitted epoch took
+};
+
+}  // namespace morphspark

@@ -1,0 +1,71 @@
+#include "output/returned.h"
+
+#include <stdexcept>
+
+namespace morphspark {
+namespace {
+
+size_t Width(Kind kind) {
+  switch (kind) {
+    case Kind::kNull:
+    case Kind::kString: return 0;
+    case Kind::kBool: return 1;
+    case Kind::kDecimal: return sizeof(Int128);
+    default: return sizeof(int64_t);
+  }
+}
+
+}  // namespace
+
+ReturnedValues::ReturnedValues(Kind kind, int64_t positions)
+    : kind_(kind), set_(positions, 0), values_(positions * Width(kind), 0) {
+  if (kind == Kind::kString) strings_.resize(positions, Bytes{"", 0});
+}
+
+void ReturnedValues::Set(int64_t position, const Value& value) {
+  set_[position] = 1;
+  switch (kind_) {
+    case Kind::kNull: set_[position] = 0; return;
+    case Kind::kBool: values_[position] = static_cast<uint8_t>(value.i); return;
+    case Kind::kString: strings_[position] = arena_.Copy(value.s); return;
+    case Kind::kDecimal: std::memcpy(values_.data() + position * sizeof(Int128), &value.d, sizeof(Int128)); return;
+    case Kind::kFloat64: {
+      const double canonical = CanonicalNan(value.f);
+      std::memcpy(values_.data() + position * sizeof(double), &canonical, sizeof(double));
+      return;
+    }
+    default: std::memcpy(values_.data() + position * sizeof(int64_t), &value.i, sizeof(int64_t));
+  }
+}
+
+ColumnBuffers ReturnedValues::Finish() && {
+  ColumnBuffers column;
+  column.length = static_cast<int64_t>(set_.size());
+  SetValidity(set_, &column);
+  if (kind_ == Kind::kBool) {
+    column.values.assign((set_.size() + 7) / 8, 0);
+    for (size_t row = 0; row < set_.size(); ++row) {
+      if (values_[row]) SetBit(column.values.data(), static_cast<int64_t>(row));
+    }
+    return column;
+  }
+  if (kind_ != Kind::kString) {
+    column.values = std::move(values_);
+    return column;
+  }
+  column.offsets.resize((strings_.size() + 1) * sizeof(int32_t));
+  auto* offsets = reinterpret_cast<int32_t*>(column.offsets.data());
+  uint64_t bytes = 0;
+  for (size_t row = 0; row < strings_.size(); ++row) {
+    bytes += strings_[row].size;
+    if (bytes > INT32_MAX) throw std::length_error("a returned string column would hold more than 2 GiB");
+    offsets[row + 1] = static_cast<int32_t>(bytes);
+  }
+  column.values.resize(bytes);
+  for (size_t row = 0; row < strings_.size(); ++row) {
+    std::memcpy(column.values.data() + offsets[row], strings_[row].data, strings_[row].size);
+  }
+  return column;
+}
+
+}  // namespace morphspark

@@ -1,0 +1,87 @@
+#include "output/verdicts.h"
+
+#include <stdexcept>
+#include <string_view>
+
+#include "output/returned.h"
+
+namespace morphspark {
+namespace {
+
+constexpr int64_t kGrain = 1 << 15;
+constexpr std::string_view kTexts[] = {"committed", "aborted", "unmatched"};
+
+void CheckBytes(uint64_t bytes) {
+  if (bytes > INT32_MAX) throw std::length_error("an output column would hold more than 2 GiB");
+}
+
+}  // namespace
+
+ColumnBuffers StatusColumn(std::span<const TransactionStatus> status, ThreadPool* pool) {
+  ColumnBuffers column;
+  const auto rows = static_cast<int64_t>(status.size());
+  column.length = rows;
+  column.offsets.resize((rows + 1) * sizeof(int32_t));
+  auto* offsets = reinterpret_cast<int32_t*>(column.offsets.data());
+  uint64_t bytes = 0;
+  for (int64_t row = 0; row < rows; ++row) {
+    bytes += kTexts[static_cast<int>(status[row])].size();
+    offsets[row + 1] = static_cast<int32_t>(bytes);
+  }
+  CheckBytes(bytes);
+  column.values.resize(bytes);
+  pool->For(rows, kGrain, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      const std::string_view text = kTexts[static_cast<int>(status[row])];
+      std::memcpy(column.values.data() + offsets[row], text.data(), text.size());
+    }
+  });
+  return column;
+}
+
+ColumnBuffers ReasonColumn(std::span<const ReasonId> reason, std::span<const std::string> texts) {
+  ColumnBuffers column;
+  column.length = static_cast<int64_t>(reason.size());
+  std::vector<uint8_t> valid(reason.size());
+  column.offsets.resize((reason.size() + 1) * sizeof(int32_t));
+  auto* offsets = reinterpret_cast<int32_t*>(column.offsets.data());
+  uint64_t bytes = 0;
+  for (size_t row = 0; row < reason.size(); ++row) {
+    valid[row] = reason[row] != kNoReason;
+    if (valid[row]) bytes += texts[reason[row]].size();
+    CheckBytes(bytes);
+    offsets[row + 1] = static_cast<int32_t>(bytes);
+  }
+  column.values.resize(bytes);
+  for (size_t row = 0; row < reason.size(); ++row) {
+    if (valid[row]) std::memcpy(column.values.data() + offsets[row], texts[reason[row]].data(), texts[reason[row]].size());
+  }
+  SetValidity(valid, &column);
+  return column;
+}
+
+ColumnBuffers EffectiveTimestamps(const ColumnView& timestamps, const Order& order, const std::optional<Value>& watermark,
+                                  ThreadPool* pool) {
+  ReturnedValues values(timestamps.kind, order.running);
+  const auto fill = [&](int64_t begin, int64_t end) {
+    for (int64_t position = begin; position < end; ++position) {
+      Value own;
+      if (!timestamps.Load(order.Row(position), &own)) continue;
+      bool older = false;
+      if (watermark) {
+        switch (timestamps.kind) {
+          case Kind::kString: older = CompareBytes(own.s, watermark->s) < 0; break;
+          case Kind::kDecimal: older = own.d < watermark->d; break;
+          default: older = own.i < watermark->i;
+        }
+      }
+      values.Set(position, older ? *watermark : own);
+    }
+  };
+  // Strings share one arena, so only fixed-width timestamps are filled by several threads.
+  if (timestamps.kind == Kind::kString) fill(0, order.running);
+  else pool->For(order.running, kGrain, fill);
+  return std::move(values).Finish();
+}
+
+}  // namespace morphspark

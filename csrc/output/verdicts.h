@@ -1,0 +1,21 @@
+// The columns that every result has: _status, _reason and _ts.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+
+#include "base/column.h"
+#include "base/thread_pool.h"
+#include "execute/serial.h"
+
+namespace morphspark {
+
+ColumnBuffers StatusColumn(std::span<const TransactionStatus> status, ThreadPool* pool);
+ColumnBuffers ReasonColumn(std::span<const ReasonId> reason, std::span<const std::string> texts);
+
+// max(own timestamp, watermark) of every row in transaction order; `watermark` is none before the first epoch.
+ColumnBuffers EffectiveTimestamps(const ColumnView& timestamps, const Order& order, const std::optional<Value>& watermark,
+                                  ThreadPool* pool);
+
+}  // namespace morphspark

@@ -1,0 +1,20 @@
+// Which transaction each event runs: the first whose on() matches.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "base/column.h"
+#include "base/thread_pool.h"
+#include "program/code.h"
+
+namespace morphspark {
+
+using TransactionId = uint16_t;
+inline constexpr TransactionId kUnmatched = 0xFFFF;
+
+// By batch row.
+std::vector<TransactionId> Classify(const Code& code, std::span<const ColumnView> columns, int64_t count,
+                                    ThreadPool* pool);
+
+}  // namespace morphspark

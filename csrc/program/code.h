@@ -1,0 +1,153 @@
+// A compiled program: what `lower.py` writes and the register machine runs.
+//
+// A transaction is a list of instructions over registers. Constants sit in registers from the start of the batch; the
+// event's columns are put into registers when a transaction starts, a loop's elements when an iteration starts. Every
+// instruction that can fail names a block of reasons; the failure picks one of them.
+//
+// The order of Op, Failure and the encoding are shared with lower.py; `Decode` checks every index before use.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/status.h"
+#include "base/value.h"
+
+namespace morphspark {
+
+// clang-format off
+#define MORPHSPARK_OPS(X)                                                                                    \
+  /* control */                                                                                              \
+  X(Stop) X(Jump) X(SkipUnless) X(SkipIfNull) X(Each) X(End) X(Need) X(Require) X(When)                      \
+  /* conversions keep null */                                                                                \
+  X(Copy) X(SetNull) X(IntToFloat) X(DecimalToFloat) X(DecimalUp) X(DecimalAssign) X(IsNull)                 \
+  /* arithmetic */                                                                                           \
+  X(AddI) X(SubI) X(MulI) X(FloorDivI) X(ModI) X(NegI) X(AbsI)                                               \
+  X(AddF) X(SubF) X(MulF) X(DivF) X(FloorDivF) X(ModF) X(NegF) X(AbsF)                                       \
+  X(AddD) X(SubD) X(MulD) X(DivD) X(FloorDivD) X(ModD) X(NegD) X(AbsD) X(Concat)                             \
+  /* comparison: aux is the Comparison */                                                                    \
+  X(CompareI) X(CompareF) X(CompareD) X(CompareS)                                                            \
+  X(And) X(Or) X(Xor) X(Not)                                                                                 \
+  X(MinI) X(MaxI) X(MinF) X(MaxF) X(MinD) X(MaxD) X(MinS) X(MaxS)                                            \
+  /* state */                                                                                                \
+  X(RowOfEvent) X(RowOfElement) X(RowOfKey) X(CheckKey) X(Read) X(Exists) X(Write) X(Insert) X(Store) X(Delete) \
+  /* reductions */                                                                                           \
+  X(Begin) X(Accumulate) X(Reduce)                                                                           \
+  X(Emit)
+// clang-format on
+
+enum class Op : uint16_t {
+#define MORPHSPARK_OP(name) k##name,
+  MORPHSPARK_OPS(MORPHSPARK_OP)
+#undef MORPHSPARK_OP
+};
+
+// Which of an instruction's reasons a failure picks.
+enum Failure : uint32_t {
+  kNull0 = 0,
+  kNull1 = 1,
+  kNull2 = 2,
+  kOverflow = 3,
+  kDivision = 4,
+  kKeyFailure = 5,
+  kMissing = 6,
+  kExistsFailure = 7,
+  kListFailure = 8,
+  kRequireFailure = 9,
+  kFailures = 10,
+};
+
+enum class Comparison : uint32_t { kEq, kNe, kLt, kLe, kGt, kGe };
+enum class Reduction : uint32_t { kSum, kCount, kMin, kMax, kMean, kAny, kAll };
+
+struct Instruction {
+  Op op;
+  uint16_t aux;      // what else the operation needs to know; see machine.cc
+  Register dst;
+  uint32_t a, b, c;  // registers, or indexes that the operation understands
+  uint32_t reasons;  // first of kFailures entries in Code::reason_blocks
+};
+
+// A column of the event, or of a list's elements, that goes into a register.
+struct ColumnLoad {
+  Register dst;
+  uint32_t column;  // index into the batch's used columns
+};
+
+struct Loop {
+  std::vector<uint32_t> lists;        // used columns that are iterated in step
+  std::vector<ColumnLoad> elements;   // where their elements go: column is the position in `lists`
+  uint32_t body;                      // first instruction of the body
+  uint32_t after;                     // first instruction after it
+};
+
+struct Accumulator {
+  Reduction reduction;
+  Kind kind;      // of the values taken in
+  int32_t scale;  // digits that a decimal mean gains
+};
+
+// A place that names a row by event columns alone: its slots are found for the whole batch before it runs.
+struct Site {
+  TableId table;
+  bool of_element;                // the key is an element of `parts[0]`, a list column
+  std::vector<uint32_t> parts;    // used columns; kConstantPart + register for constants
+};
+inline constexpr uint32_t kConstantPart = 1u << 31;
+
+struct ReturnedColumn {
+  Kind kind;
+};
+
+// on(column=values): a value that the column may have, and how the two are compared.
+enum class Match : uint32_t { kInt, kFloat, kIntAsFloat, kDecimal, kDecimalAsFloat, kBool, kString };
+struct Accepted {
+  Match match;
+  Value value;
+};
+struct Condition {
+  uint32_t column;
+  int32_t scale;  // of a decimal column
+  std::vector<Accepted> accepted;
+};
+
+struct TransactionCode {
+  std::vector<Condition> on;
+  std::vector<Instruction> instructions;
+  std::vector<ColumnLoad> loads;
+  std::vector<Loop> loops;
+  std::vector<Accumulator> accumulators;
+  std::vector<SiteId> sites;  // every site it uses
+};
+
+struct UsedColumn {
+  Kind kind;
+  Kind element;
+};
+
+struct Code {
+  std::vector<UsedColumn> columns;
+  std::vector<uint32_t> order_columns;  // used columns of the order key
+  std::vector<ReasonId> order_reasons;  // `null: <column>` for each of them
+  std::vector<Site> sites;
+  std::vector<ReturnedColumn> returned;
+  std::vector<TransactionCode> transactions;
+  std::vector<ReasonId> reason_blocks;
+  std::vector<std::string> reasons;  // [0] is empty: no failure
+  std::vector<Value> constants;      // registers 0 … constants.size() - 1
+  std::vector<uint8_t> constant_null;
+  std::vector<std::string> strings;  // what string constants point to
+  uint32_t registers = 0;
+
+  // Reads the encoding of lower.py. `tables` and the number of columns in each are what table operands may name.
+  static Status Decode(std::span<const int64_t> words, std::vector<std::string> strings,
+                       std::span<const uint32_t> table_columns, Code* out);
+
+ private:
+  Status Validate(std::span<const uint32_t> table_columns) const;
+};
+
+}  // namespace morphspark

@@ -1,0 +1,478 @@
+#include "program/machine.h"
+
+#include <cmath>
+
+#include "base/decimal.h"
+
+namespace morphspark {
+namespace {
+
+constexpr Int128 kReducerBase = Int128{10'000'000'000} * 1'000'000'000;  // 10^19
+
+bool Holds(Comparison comparison, int order) {
+  switch (comparison) {
+    case Comparison::kEq: return order == 0;
+    case Comparison::kNe: return order != 0;
+    case Comparison::kLt: return order < 0;
+    case Comparison::kLe: return order <= 0;
+    case Comparison::kGt: return order > 0;
+    case Comparison::kGe: return order >= 0;
+  }
+  return false;
+}
+
+int64_t FloorDivide(int64_t a, int64_t b) { return a / b - ((a % b != 0) && ((a < 0) != (b < 0))); }
+
+int64_t FloorModulo(int64_t a, int64_t b) {
+  if (b == -1) return 0;  // INT64_MIN % -1 traps
+  const int64_t remainder = a % b;
+  return remainder != 0 && ((remainder < 0) != (b < 0)) ? remainder + b : remainder;
+}
+
+// Floor division and modulo of doubles with the sign rules of Python, including signed zeros.
+double FloatModulo(double a, double b) {
+  const double remainder = std::fmod(a, b);
+  if (remainder == 0) return std::copysign(0.0, b);
+  return (b < 0) != (remainder < 0) ? remainder + b : remainder;
+}
+
+double FloatFloorDivide(double a, double b) {
+  const double remainder = std::fmod(a, b);
+  double quotient = (a - remainder) / b;
+  if (remainder != 0 && (b < 0) != (remainder < 0)) quotient -= 1.0;
+  if (quotient == 0) return std::copysign(0.0, a / b);
+  const double floor = std::floor(quotient);
+  return quotient - floor > 0.5 ? floor + 1.0 : floor;
+}
+
+int CompareInt(int64_t a, int64_t b) { return (a > b) - (a < b); }
+
+}  // namespace
+
+Frame::Frame(const Code& code) : registers_(code.registers), null_(code.registers, 0) {
+  for (size_t i = 0; i < code.constants.size(); ++i) {
+    registers_[i] = code.constants[i];
+    null_[i] = code.constant_null[i];
+  }
+  size_t loops = 0, reducers = 0;
+  for (const TransactionCode& transaction : code.transactions) {
+    loops = std::max(loops, transaction.loops.size());
+    reducers = std::max(reducers, transaction.accumulators.size());
+  }
+  loops_.resize(loops);
+  reducers_.resize(reducers);
+}
+
+ReasonId Machine::Run(const TransactionCode& code, BatchRow row, int64_t position, Stamp stamp) {
+  Value* const r = frame_.registers_.data();
+  uint8_t* const null = frame_.null_.data();
+  row_ = row;
+  frame_.scratch_.Reset();
+  for (const ColumnLoad& load : code.loads) null[load.dst] = !context_.columns[load.column].Load(row, &r[load.dst]);
+
+  const Instruction* const begin = code.instructions.data();
+  const Instruction* at = begin;
+
+#define FAIL(failure) return context_.code->reason_blocks[at->reasons + (failure)]
+#define NEED_A() \
+  if (null[at->a]) [[unlikely]] FAIL(kNull0)
+#define NEED_AB()                                   \
+  if (null[at->a] | null[at->b]) [[unlikely]] FAIL(null[at->a] ? kNull0 : kNull1)
+#define RESULT(field, expression) \
+  r[at->dst].field = (expression); \
+  null[at->dst] = 0;               \
+  break
+#define CHECKED_INT(builtin)                                                    \
+  NEED_AB();                                                                    \
+  if (builtin(r[at->a].i, r[at->b].i, &r[at->dst].i)) [[unlikely]] FAIL(kOverflow); \
+  null[at->dst] = 0;                                                            \
+  break
+#define CHECKED_DECIMAL(function)                                                         \
+  NEED_AB();                                                                              \
+  if (!decimal::function(r[at->a].d, r[at->b].d, &r[at->dst].d)) [[unlikely]] FAIL(kOverflow); \
+  null[at->dst] = 0;                                                                      \
+  break
+#define ROW_OR_FAIL(slot)                \
+  const Slot slot = r[at->a].slot;       \
+  if (slot == kNullKey) [[unlikely]] FAIL(kKeyFailure)
+
+  for (;; ++at) {
+    switch (at->op) {
+      // -- control
+      case Op::kStop: return kNoReason;
+      case Op::kJump: at = begin + at->a - 1; break;
+      case Op::kSkipUnless:
+        if (null[at->a] || r[at->a].i != at->aux) at = begin + at->b - 1;
+        break;
+      case Op::kSkipIfNull:
+        if (null[at->a]) at = begin + at->b - 1;
+        break;
+      case Op::kEach: {
+        const Loop& loop = code.loops[at->a];
+        Frame::LoopState& state = frame_.loops_[at->a];
+        if (!EnterLoop(loop, &state)) FAIL(kListFailure);
+        if (state.size == 0) {
+          at = begin + loop.after - 1;
+        } else {
+          LoadElements(loop, &state);
+        }
+        break;
+      }
+      case Op::kEnd: {
+        const Loop& loop = code.loops[at->a];
+        Frame::LoopState& state = frame_.loops_[at->a];
+        if (state.next < state.size) {
+          LoadElements(loop, &state);
+          at = begin + loop.body - 1;
+        }
+        break;
+      }
+      case Op::kNeed:
+        if (null[at->a]) FAIL(at->aux);
+        break;
+      case Op::kRequire:
+        NEED_A();
+        if (!r[at->a].i) FAIL(kRequireFailure);
+        break;
+      case Op::kWhen: NEED_A(); RESULT(i, r[at->a].i);
+
+      // -- conversions
+      case Op::kCopy:
+        r[at->dst] = r[at->a];
+        null[at->dst] = null[at->a];
+        break;
+      case Op::kSetNull: null[at->dst] = 1; break;
+      case Op::kIsNull: r[at->dst].i = null[at->a]; null[at->dst] = 0; break;
+      case Op::kIntToFloat:
+        null[at->dst] = null[at->a];
+        if (!null[at->a]) r[at->dst].f = static_cast<double>(r[at->a].i);
+        break;
+      case Op::kDecimalToFloat:
+        null[at->dst] = null[at->a];
+        if (!null[at->a]) r[at->dst].f = decimal::ToDouble(r[at->a].d, at->aux);
+        break;
+      case Op::kDecimalUp: {  // from an integer (b = 1) or a decimal, by aux digits
+        null[at->dst] = null[at->a];
+        if (null[at->a]) break;
+        const Int128 from = at->c ? Int128{r[at->a].i} : r[at->a].d;
+        if (!decimal::ScaleUp(from, at->aux, &r[at->dst].d)) FAIL(kOverflow);
+        break;
+      }
+      case Op::kDecimalAssign: {  // c: digits to gain (positive) or to round away; aux: digits that fit
+        NEED_A();
+        const auto digits = static_cast<int32_t>(at->c);
+        Int128 stored = r[at->a].d;
+        if (digits >= 0) {
+          if (!decimal::ScaleUp(stored, digits, &stored)) FAIL(kOverflow);
+        } else {
+          stored = decimal::DivideHalfUp(stored, decimal::kPowersOfTen[-digits]);
+        }
+        if (decimal::Abs(stored) >= decimal::kPowersOfTen[at->aux]) FAIL(kOverflow);
+        RESULT(d, stored);
+      }
+
+      // -- integers
+      case Op::kAddI: CHECKED_INT(__builtin_add_overflow);
+      case Op::kSubI: CHECKED_INT(__builtin_sub_overflow);
+      case Op::kMulI: CHECKED_INT(__builtin_mul_overflow);
+      case Op::kFloorDivI:
+        NEED_AB();
+        if (r[at->b].i == 0) FAIL(kDivision);
+        if (r[at->a].i == INT64_MIN && r[at->b].i == -1) FAIL(kOverflow);
+        RESULT(i, FloorDivide(r[at->a].i, r[at->b].i));
+      case Op::kModI:
+        NEED_AB();
+        if (r[at->b].i == 0) FAIL(kDivision);
+        RESULT(i, FloorModulo(r[at->a].i, r[at->b].i));
+      case Op::kNegI:
+        NEED_A();
+        if (r[at->a].i == INT64_MIN) FAIL(kOverflow);
+        RESULT(i, -r[at->a].i);
+      case Op::kAbsI:
+        NEED_A();
+        if (r[at->a].i == INT64_MIN) FAIL(kOverflow);
+        RESULT(i, r[at->a].i < 0 ? -r[at->a].i : r[at->a].i);
+
+      // -- floats
+      case Op::kAddF: NEED_AB(); RESULT(f, r[at->a].f + r[at->b].f);
+      case Op::kSubF: NEED_AB(); RESULT(f, r[at->a].f - r[at->b].f);
+      case Op::kMulF: NEED_AB(); RESULT(f, r[at->a].f * r[at->b].f);
+      case Op::kDivF:
+        NEED_AB();
+        if (r[at->b].f == 0) FAIL(kDivision);
+        RESULT(f, r[at->a].f / r[at->b].f);
+      case Op::kFloorDivF:
+        NEED_AB();
+        if (r[at->b].f == 0) FAIL(kDivision);
+        RESULT(f, FloatFloorDivide(r[at->a].f, r[at->b].f));
+      case Op::kModF:
+        NEED_AB();
+        if (r[at->b].f == 0) FAIL(kDivision);
+        RESULT(f, FloatModulo(r[at->a].f, r[at->b].f));
+      case Op::kNegF: NEED_A(); RESULT(f, -r[at->a].f);
+      case Op::kAbsF: NEED_A(); RESULT(f, std::fabs(r[at->a].f));
+
+      // -- decimals: the operands have one scale, except of a product and a quotient
+      case Op::kAddD: CHECKED_DECIMAL(Add);
+      case Op::kSubD: CHECKED_DECIMAL(Sub);
+      case Op::kMulD: CHECKED_DECIMAL(Mul);
+      case Op::kDivD: {  // c: digits that the numerator gains
+        NEED_AB();
+        if (r[at->b].d == 0) FAIL(kDivision);
+        Int128 numerator;
+        if (!decimal::ScaleUp(r[at->a].d, static_cast<int>(at->c), &numerator)) FAIL(kOverflow);
+        RESULT(d, decimal::DivideHalfUp(numerator, r[at->b].d));
+      }
+      case Op::kFloorDivD:
+        NEED_AB();
+        if (r[at->b].d == 0) FAIL(kDivision);
+        RESULT(d, decimal::FloorDivide(r[at->a].d, r[at->b].d));
+      case Op::kModD:
+        NEED_AB();
+        if (r[at->b].d == 0) FAIL(kDivision);
+        RESULT(d, decimal::FloorModulo(r[at->a].d, r[at->b].d));
+      case Op::kNegD: NEED_A(); RESULT(d, -r[at->a].d);
+      case Op::kAbsD: NEED_A(); RESULT(d, decimal::Abs(r[at->a].d));
+
+      case Op::kConcat:
+        NEED_AB();
+        if (!Concat(r[at->a], r[at->b], &r[at->dst])) return kStringLimit;
+        null[at->dst] = 0;
+        break;
+
+      // -- comparison
+      case Op::kCompareI:
+        NEED_AB();
+        RESULT(i, Holds(static_cast<Comparison>(at->aux), CompareInt(r[at->a].i, r[at->b].i)));
+      case Op::kCompareF:
+        NEED_AB();
+        RESULT(i, Holds(static_cast<Comparison>(at->aux), CompareFloat(r[at->a].f, r[at->b].f)));
+      case Op::kCompareS:
+        NEED_AB();
+        RESULT(i, Holds(static_cast<Comparison>(at->aux), CompareBytes(r[at->a].s, r[at->b].s)));
+      case Op::kCompareD: {  // c: digits that a (positive) or b (negative) lacks
+        NEED_AB();
+        const auto shift = static_cast<int32_t>(at->c);
+        const int order = decimal::Compare(r[at->a].d, std::max(shift, 0), r[at->b].d, std::max(-shift, 0));
+        RESULT(i, Holds(static_cast<Comparison>(at->aux), order));
+      }
+
+      case Op::kAnd: NEED_AB(); RESULT(i, r[at->a].i & r[at->b].i);
+      case Op::kOr: NEED_AB(); RESULT(i, r[at->a].i | r[at->b].i);
+      case Op::kXor: NEED_AB(); RESULT(i, r[at->a].i ^ r[at->b].i);
+      case Op::kNot: NEED_A(); RESULT(i, !r[at->a].i);
+
+      // -- of equal values the first
+      case Op::kMinI: NEED_AB(); RESULT(i, r[at->b].i < r[at->a].i ? r[at->b].i : r[at->a].i);
+      case Op::kMaxI: NEED_AB(); RESULT(i, r[at->b].i > r[at->a].i ? r[at->b].i : r[at->a].i);
+      case Op::kMinF: NEED_AB(); RESULT(f, CompareFloat(r[at->b].f, r[at->a].f) < 0 ? r[at->b].f : r[at->a].f);
+      case Op::kMaxF: NEED_AB(); RESULT(f, CompareFloat(r[at->b].f, r[at->a].f) > 0 ? r[at->b].f : r[at->a].f);
+      case Op::kMinD: NEED_AB(); RESULT(d, r[at->b].d < r[at->a].d ? r[at->b].d : r[at->a].d);
+      case Op::kMaxD: NEED_AB(); RESULT(d, r[at->b].d > r[at->a].d ? r[at->b].d : r[at->a].d);
+      case Op::kMinS: NEED_AB(); RESULT(s, CompareBytes(r[at->b].s, r[at->a].s) < 0 ? r[at->b].s : r[at->a].s);
+      case Op::kMaxS: NEED_AB(); RESULT(s, CompareBytes(r[at->b].s, r[at->a].s) > 0 ? r[at->b].s : r[at->a].s);
+
+      // -- state; aux is the table
+      case Op::kRowOfEvent: r[at->dst].slot = context_.slots[at->a][row]; break;
+      case Op::kRowOfElement: {
+        const Frame::LoopState& state = frame_.loops_[at->b];
+        r[at->dst].slot = context_.slots[at->a][state.starts[at->c] + state.next - 1];
+        break;
+      }
+      case Op::kRowOfKey: r[at->dst].slot = ResolveKey(at->aux, at->a, at->b); break;
+      case Op::kCheckKey: {
+        ROW_OR_FAIL(slot);
+        break;
+      }
+      case Op::kRead: {
+        ROW_OR_FAIL(slot);
+        const Table& table = *context_.tables[at->aux];
+        if (!table.Readable(slot)) [[unlikely]] FAIL(kMissing);
+        r[at->dst] = table.Read(slot, at->c);
+        null[at->dst] = 0;
+        break;
+      }
+      case Op::kExists: {
+        ROW_OR_FAIL(slot);
+        RESULT(i, context_.tables[at->aux]->Exists(slot));
+      }
+      case Op::kWrite: {
+        ROW_OR_FAIL(slot);
+        if (null[at->b]) [[unlikely]] FAIL(kNull1);
+        Table& table = *context_.tables[at->aux];
+        if (!table.Readable(slot)) [[unlikely]] FAIL(kMissing);
+        table.Own(slot, stamp);
+        table.Store(slot, at->c, r[at->b]);
+        break;
+      }
+      case Op::kInsert: {
+        ROW_OR_FAIL(slot);
+        Table& table = *context_.tables[at->aux];
+        if (table.Exists(slot)) FAIL(kExistsFailure);
+        table.Insert(slot, stamp);
+        break;
+      }
+      case Op::kStore: context_.tables[at->aux]->Store(r[at->a].slot, at->c, r[at->b]); break;
+      case Op::kDelete: {
+        ROW_OR_FAIL(slot);
+        context_.tables[at->aux]->Delete(slot, stamp);
+        break;
+      }
+
+      // -- reductions
+      case Op::kBegin: {
+        Frame::Reducer& reducer = frame_.reducers_[at->a];
+        reducer.count = 0;
+        reducer.high = reducer.low = 0;
+        reducer.found = false;
+        if (code.accumulators[at->a].kind == Kind::kFloat64) reducer.floats.Reset();
+        break;
+      }
+      case Op::kAccumulate:
+        NEED_A();
+        Accumulate(code.accumulators[at->b], r[at->a], &frame_.reducers_[at->b]);
+        break;
+      case Op::kReduce:
+        if (!Reduce(code.accumulators[at->a], frame_.reducers_[at->a], &r[at->dst], &null[at->dst])) FAIL(kOverflow);
+        break;
+
+      case Op::kEmit:
+        if (!null[at->a]) (*context_.returned)[at->b].Set(position, r[at->a]);
+        break;
+    }
+  }
+#undef FAIL
+#undef NEED_A
+#undef NEED_AB
+#undef RESULT
+#undef CHECKED_INT
+#undef CHECKED_DECIMAL
+#undef ROW_OR_FAIL
+}
+
+// Finds how many iterations a loop has; false if its lists differ in length. A null list is empty.
+bool Machine::EnterLoop(const Loop& loop, Frame::LoopState* state) {
+  state->next = 0;
+  state->starts.resize(loop.lists.size());
+  for (size_t i = 0; i < loop.lists.size(); ++i) {
+    Value list;
+    const ColumnView& column = context_.columns[loop.lists[i]];
+    if (column.kind != Kind::kList || !column.Load(row_, &list)) list.list = {0, 0};
+    state->starts[i] = list.list.start;
+    if (i > 0 && list.list.size != state->size) return false;
+    state->size = list.list.size;
+  }
+  return true;
+}
+
+void Machine::LoadElements(const Loop& loop, Frame::LoopState* state) {
+  for (const ColumnLoad& load : loop.elements) {
+    const ColumnView& elements = *context_.columns[loop.lists[load.column]].child;
+    const int64_t element = state->starts[load.column] + state->next;
+    frame_.null_[load.dst] = !elements.Load(element, &frame_.registers_[load.dst]);
+  }
+  ++state->next;
+}
+
+Slot Machine::ResolveKey(TableId id, Register first, uint32_t parts) {
+  for (Register part = first; part < first + parts; ++part) {
+    if (frame_.null_[part]) return kNullKey;
+  }
+  Table& table = *context_.tables[id];
+  const Value* values = &frame_.registers_[first];
+  if (table.index().integer_keys()) return table.FindOrAdd(values[0].i);
+  if (parts == 1) return table.FindOrAdd(values[0].s);
+  frame_.key_.clear();
+  for (uint32_t part = 0; part < parts; ++part) AppendKeyPart(table.spec().key[part], values[part], &frame_.key_);
+  return table.FindOrAdd(Bytes{frame_.key_.data(), frame_.key_.size()});
+}
+
+bool Machine::Concat(const Value& a, const Value& b, Value* out) {
+  const uint64_t size = a.s.size + b.s.size;
+  if (size > context_.max_string_bytes) return false;
+  char* bytes = frame_.scratch_.Allocate(size);
+  std::memcpy(bytes, a.s.data, a.s.size);
+  std::memcpy(bytes + a.s.size, b.s.data, b.s.size);
+  out->s = {bytes, size};
+  return true;
+}
+
+void Machine::Accumulate(const Accumulator& accumulator, const Value& value, Frame::Reducer* reducer) {
+  const bool first = reducer->count++ == 0;
+  switch (accumulator.reduction) {
+    case Reduction::kCount: return;
+    case Reduction::kAny: reducer->found |= value.i != 0; return;
+    case Reduction::kAll: reducer->found |= value.i == 0; return;
+    case Reduction::kSum:
+    case Reduction::kMean:
+      if (accumulator.kind == Kind::kFloat64) {
+        reducer->floats.Add(value.f);
+      } else {
+        const Int128 whole = accumulator.kind == Kind::kDecimal ? value.d : Int128{value.i};
+        reducer->high += whole / kReducerBase;
+        reducer->low += whole % kReducerBase;
+      }
+      return;
+    case Reduction::kMin:
+    case Reduction::kMax: {
+      int order = first ? -1 : 0;
+      if (!first) {
+        switch (accumulator.kind) {
+          case Kind::kFloat64: order = CompareFloat(value.f, reducer->best.f); break;
+          case Kind::kString: order = CompareBytes(value.s, reducer->best.s); break;
+          case Kind::kDecimal: order = (value.d > reducer->best.d) - (value.d < reducer->best.d); break;
+          default: order = CompareInt(value.i, reducer->best.i);
+        }
+        if (accumulator.reduction == Reduction::kMax) order = -order;
+      }
+      if (order < 0) reducer->best = value;
+    }
+  }
+}
+
+bool Machine::Reduce(const Accumulator& accumulator, const Frame::Reducer& reducer, Value* out, uint8_t* null) {
+  const Kind kind = accumulator.kind;
+  *null = 0;
+  switch (accumulator.reduction) {
+    case Reduction::kCount: out->i = reducer.count; return true;
+    case Reduction::kAny: out->i = reducer.found; return true;
+    case Reduction::kAll: out->i = !reducer.found; return true;
+    case Reduction::kMin:
+    case Reduction::kMax:
+      *null = reducer.count == 0;
+      if (reducer.count) *out = reducer.best;
+      return true;
+    case Reduction::kMean:
+      *null = reducer.count == 0;
+      if (*null) return true;
+      break;
+    case Reduction::kSum: break;
+  }
+  const bool mean = accumulator.reduction == Reduction::kMean;
+  if (kind == Kind::kFloat64) {
+    const double sum = reducer.floats.Round();
+    out->f = mean ? sum / static_cast<double>(reducer.count) : sum;
+    return true;
+  }
+  const Int128 carry = reducer.low / kReducerBase;
+  Int128 sum;
+  if (__builtin_mul_overflow(reducer.high + carry, kReducerBase, &sum)) return false;
+  if (__builtin_add_overflow(sum, reducer.low % kReducerBase, &sum)) return false;
+  if (kind == Kind::kDecimal) {
+    if (!mean) {
+      out->d = sum;
+      return decimal::Fits(sum);
+    }
+    if (!decimal::ScaleUp(sum, accumulator.scale, &sum)) return false;
+    out->d = decimal::DivideHalfUp(sum, reducer.count);
+    return true;
+  }
+  if (mean) {
+    out->f = static_cast<double>(sum) / static_cast<double>(reducer.count);
+    return true;
+  }
+  out->i = static_cast<int64_t>(sum);
+  return out->i == sum;
+}
+
+}  // namespace morphspark

@@ -1,0 +1,87 @@
+// The register machine: runs one transaction over one event against the newest versions of the tables.
+//
+// No allocation per operation: a frame is sized once per batch, strings that a transaction makes live in its scratch
+// arena, and failures are numbers. Arithmetic is checked; a failure stops the transaction and gives its reason, and the
+// caller takes the writes back.
+//
+// Thread safety: one frame per thread; the caller sees to it that no two threads run conflicting transactions.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/arena.h"
+#include "base/column.h"
+#include "base/exact_sum.h"
+#include "output/returned.h"
+#include "program/code.h"
+#include "state/table.h"
+
+namespace morphspark {
+
+// A string grew over the limit: not a transaction's failure but the end of the epoch.
+inline constexpr ReasonId kStringLimit = 0xFFFFFFFFu;
+
+// What a batch gives to every transaction in it.
+struct BatchContext {
+  const Code* code;
+  std::span<const ColumnView> columns;
+  std::span<const std::vector<Slot>> slots;  // per site: by batch row, or by element of the list column
+  std::span<const std::unique_ptr<Table>> tables;
+  std::vector<ReturnedValues>* returned;
+  uint64_t max_string_bytes;
+};
+
+// What a thread needs to run transactions.
+class Frame {
+ public:
+  explicit Frame(const Code& code);
+
+ private:
+  friend class Machine;
+
+  struct LoopState {
+    int64_t next = 0;
+    int64_t size = 0;
+    std::vector<int64_t> starts;  // first element of each list
+  };
+  struct Reducer {
+    int64_t count = 0;
+    Int128 high = 0, low = 0;  // the sum is high × 10^19 + low, so that no sum of decimals overflows on the way
+    ExactSum floats;
+    Value best;
+    bool found = false;  // any: a true one; all: a false one
+  };
+
+  std::vector<Value> registers_;
+  std::vector<uint8_t> null_;  // one byte per register
+  std::vector<LoopState> loops_;
+  std::vector<Reducer> reducers_;
+  std::string key_;
+  Arena scratch_;
+};
+
+class Machine {
+ public:
+  Machine(const BatchContext& context, Frame* frame) : context_(context), frame_(*frame) {}
+
+  // Runs a transaction; kNoReason if it succeeded. Its output goes to `position`.
+  ReasonId Run(const TransactionCode& code, BatchRow row, int64_t position, Stamp stamp);
+
+ private:
+  bool EnterLoop(const Loop& loop, Frame::LoopState* state);
+  void LoadElements(const Loop& loop, Frame::LoopState* state);
+  Slot ResolveKey(TableId table, Register first, uint32_t parts);
+  bool Concat(const Value& a, const Value& b, Value* out);
+  void Accumulate(const Accumulator& accumulator, const Value& value, Frame::Reducer* reducer);
+  // The result of a reduction: false on overflow.
+  bool Reduce(const Accumulator& accumulator, const Frame::Reducer& reducer, Value* out, uint8_t* null);
+
+  const BatchContext& context_;
+  Frame& frame_;
+  BatchRow row_ = 0;  // of the transaction that runs
+};
+
+}  // namespace morphspark

@@ -1,0 +1,45 @@
+// What the Python binding calls: the core's functions in shapes that Cython can say. No Python.h here.
+#pragma once
+
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine.h"
+#include "output/gather.h"
+
+namespace morphspark::bridge {
+
+inline Status Decode(const std::vector<int64_t>& words, std::vector<std::string> strings, const Engine& engine,
+                     Code* out) {
+  return Code::Decode(words, std::move(strings), engine.table_columns(), out);
+}
+
+inline void SetColumns(EpochInput* epoch, const std::vector<ColumnView>& columns) { epoch->columns = columns; }
+
+inline void SetPoll(EpochInput* epoch, bool (*poll)()) { epoch->poll = poll; }
+
+// `columns` are the key's parts, then the value columns.
+inline Status Load(Engine* engine, TableId table, const std::vector<ColumnView>& columns) {
+  const std::span<const ColumnView> all(columns);
+  const size_t parts = engine->table(table).spec().key.size();
+  return engine->Load(table, all.first(parts), all.subspan(parts));
+}
+
+inline ColumnBuffers ExportTableColumn(const Table& table, const std::vector<Slot>& slots, size_t column) {
+  const size_t parts = table.spec().key.size();
+  if (column < parts) return table.ExportKey(column, slots);
+  return table.ExportValues(static_cast<ColumnId>(column - parts), slots);
+}
+
+inline ColumnBuffers GatherColumn(const ArrowArray& array, int bits, int offset_bytes, bool identity,
+                                  const int64_t* order, int64_t rows, ThreadPool* pool) {
+  return Gather(array, {bits, offset_bytes}, identity, {order, static_cast<size_t>(rows)}, pool);
+}
+
+inline void SetDecimal(Value* value, int64_t low, int64_t high) {
+  value->d = static_cast<Int128>(high) << 64 | static_cast<uint64_t>(low);
+}
+
+}  // namespace morphspark::bridge

@@ -1,0 +1,40 @@
+"""morphspark: ACID multi-key transactions over shared state for Spark Structured Streaming."""
+
+from .app import App
+from .config import Config
+from .engine import Engine
+from .errors import (
+    ClosedError,
+    ConfigError,
+    EpochError,
+    LateError,
+    LimitError,
+    MorphsparkError,
+    SchemaError,
+    TraceError,
+)
+from .program import Program
+from .trace import absolute as abs
+from .trace import all_of as all
+from .trace import any_of as any
+from .trace import coalesce, count, each, mean, require, when, where
+from .trace import largest as max
+from .trace import smallest as min
+from .trace import total as sum
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "App", "ClosedError", "Config", "ConfigError", "Engine", "EpochError", "LateError", "LimitError",
+    "MorphsparkError", "Program", "SchemaError", "Sink", "TraceError",
+    "abs", "all", "any", "coalesce", "count", "each", "max", "mean", "min", "require", "sum", "when", "where",
+]  # fmt: skip
+
+
+def __getattr__(name: str):
+    # pyspark takes a second to import; an engine in a notebook does without it.
+    if name == "Sink":
+        from .sink import Sink
+
+        return Sink
+    raise AttributeError(f"module 'morphspark' has no attribute {name!r}")

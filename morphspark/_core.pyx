@@ -1,0 +1,300 @@
+# cython: language_level=3
+"""The C++ core as Python objects: each method unwraps, releases the GIL, makes one call, wraps."""
+
+from cpython.exc cimport PyErr_Occurred
+from cpython.pycapsule cimport PyCapsule_GetPointer
+from libc.stdint cimport int64_t, uint32_t, uint64_t, uintptr_t
+from libcpp cimport bool as cbool
+from libcpp.string cimport string
+from libcpp.utility cimport move
+from libcpp.vector cimport vector
+from posix.unistd cimport getpid
+
+from morphspark cimport _native
+
+import pyarrow as pa
+
+from morphspark.errors import LateError, LimitError
+
+cdef extern from "Python.h":
+    int PyErr_CheckSignals() nogil
+
+
+cdef cbool poll_signals() noexcept with gil:
+    """True after Ctrl-C; the exception stays set and is raised when the call returns."""
+    return PyErr_CheckSignals() != 0
+
+
+cdef int raise_pending() except -1:
+    return -1 if PyErr_Occurred() != NULL else 0
+
+
+cdef check(const _native.Status& status):
+    """Map a status to its exception, once and for all."""
+    if status.ok():
+        return
+    cdef _native.StatusCode code = status.code()
+    if code == _native.StatusCode.kCancelled:
+        raise_pending()
+    message = status.message().decode()
+    if code == _native.StatusCode.kLate:
+        raise LateError(message)
+    if code == _native.StatusCode.kLimit:
+        raise LimitError(message)
+    if code == _native.StatusCode.kOutOfMemory:
+        raise MemoryError(message)
+    raise RuntimeError(f"morphspark core: {message} (a bug: please report it)")
+
+
+cdef const _native.ArrowArray* arrow_array(capsules):
+    """The C struct inside what `__arrow_c_array__` returned; valid while the capsules live."""
+    return <const _native.ArrowArray*> PyCapsule_GetPointer(capsules[1], "arrow_array")
+
+
+cdef view_columns(arrays, kinds, list keep, vector[_native.ColumnView]* views):
+    """Look into Arrow arrays without copying; `keep` holds what must outlive the views."""
+    cdef _native.ColumnView* view
+    views.resize(len(arrays))
+    for index, (array, (kind, element)) in enumerate(zip(arrays, kinds)):
+        capsules = array.__arrow_c_array__()
+        keep.append(capsules)
+        view = &views.at(index)
+        check(_native.ViewColumn(arrow_array(capsules)[0], <_native.Kind> <int> kind, <_native.Kind> <int> element, view))
+
+
+cdef export(_native.ColumnBuffers column, arrow_type):
+    """Hand a column's memory over to pyarrow."""
+    cdef _native.ArrowArray array
+    _native.ExportColumn(move(column), &array)
+    return pa.Array._import_from_c(<uintptr_t> &array, arrow_type)
+
+
+cdef export_rows(const vector[uint32_t]& rows):
+    cdef int64_t[::1] view
+    import numpy as np
+
+    numbers = np.empty(rows.size(), dtype=np.int64)
+    view = numbers
+    cdef size_t index
+    with nogil:
+        for index in range(rows.size()):
+            view[index] = rows[index]
+    return pa.array(numbers)
+
+
+cdef _native.Value to_value(value, int kind, vector[string]* text):
+    """A Python value (see values.py) for the core; strings live in `text`, which must not grow afterwards."""
+    cdef _native.Value result
+    _native.SetDecimal(&result, 0, 0)
+    if kind == 4:
+        text.push_back(value.encode())
+        result.s.data = text.back().data()
+        result.s.size = text.back().size()
+    elif kind == 6:
+        low = value & 0xFFFFFFFFFFFFFFFF
+        _native.SetDecimal(&result, low - (1 << 64) if low >= 1 << 63 else low, value >> 64)
+    elif kind == 3:
+        (<double*> &result)[0] = value
+    else:
+        result.i = value
+    return result
+
+
+cdef fill_spec(_native.TableSpec* spec, keys, columns, default):
+    cdef vector[string] text
+    for kind in keys:
+        spec.key.push_back(<_native.Kind> <int> kind)
+    for kind in columns:
+        spec.columns.push_back(<_native.Kind> <int> kind)
+    spec.has_default = default is not None
+    if default is None:
+        return
+    spec.default_text.resize(len(columns))
+    for index, (value, kind) in enumerate(zip(default, columns)):
+        text.clear()
+        spec.defaults.push_back(to_value(value, kind, &text))
+        if text.size():
+            spec.default_text[index] = text[0]  # the table points its default there
+
+
+cdef class Engine:
+    """Tables and epochs. Not thread safe; the Python face locks."""
+
+    cdef _native.Engine* engine
+    cdef long process
+    cdef readonly long commits
+
+    def __cinit__(self, tables, int threads):
+        """tables: (key kinds, column kinds, default values or None) each."""
+        cdef vector[_native.TableSpec] specs
+        specs.resize(len(tables))
+        for index, (keys, columns, default) in enumerate(tables):
+            fill_spec(&specs.at(index), keys, columns, default)
+        self.engine = new _native.Engine(specs, threads)
+        self.process = getpid()
+        self.commits = 0
+
+    def __dealloc__(self):
+        self._free()
+
+    def close(self):
+        self._free()
+
+    cdef _free(self):
+        # After a fork the child has the engine's memory but not its threads: joining them would wait for ever.
+        if self.engine != NULL and getpid() == self.process:
+            with nogil:
+                del self.engine
+        self.engine = NULL
+
+    def load(self, uint32_t table, arrays, kinds):
+        cdef vector[_native.ColumnView] views
+        keep = []
+        view_columns(arrays, kinds, keep, &views)
+        check(_native.Load(self.engine, table, views))
+
+    def execute(self, Program program, arrays, int64_t rows, int late, watermark, last_key, uint64_t max_string_bytes):
+        """Run an epoch: an `Epoch`. Nothing changed if it raises."""
+        cdef vector[_native.ColumnView] views
+        cdef _native.EpochInput epoch
+        cdef _native.OrderKey key
+        cdef vector[string] text
+        cdef _native.Status status
+        cdef Epoch result = Epoch.__new__(Epoch)
+        keep = []
+        view_columns(arrays, program.kinds, keep, &views)
+        _native.SetColumns(&epoch, views)
+        _native.SetPoll(&epoch, poll_signals)
+        epoch.code = program.code
+        epoch.rows = rows
+        epoch.late = <_native.Late> late
+        epoch.max_string_bytes = max_string_bytes
+        text.reserve(1 + len(program.order_kinds))
+        if watermark is not None:
+            epoch.watermark = to_value(watermark, program.order_kinds[0], &text)
+        if last_key is not None:
+            for part, kind in zip(last_key, program.order_kinds):
+                key.parts.push_back(to_value(part, kind, &text))
+            epoch.last_key = key
+        with nogil:
+            status = self.engine.Execute(epoch, &result.result)
+        check(status)
+        return result
+
+    def commit(self):
+        self.engine.Commit()
+        self.commits += 1
+
+    def rollback(self):
+        self.engine.Rollback()
+
+    def table(self, uint32_t table, arrow_types):
+        """All rows of a table: one array per key part and value column."""
+        cdef const _native.Table* source = &self.engine.table(table)
+        cdef vector[uint32_t] slots
+        cdef _native.ColumnBuffers column
+        cdef size_t index
+        with nogil:
+            slots = source.LiveSlots()
+        arrays = []
+        for index, arrow_type in enumerate(arrow_types):
+            with nogil:
+                column = _native.ExportTableColumn(source[0], slots, index)
+            arrays.append(export(move(column), arrow_type))
+        return arrays
+
+    def gather(self, array, int bits, int offset_bytes, order):
+        """A column in another order, as canonical Arrow; `order` is None or int64 row numbers."""
+        cdef const int64_t[::1] numbers
+        cdef const int64_t* first = NULL
+        cdef int64_t rows = 0
+        cdef cbool identity = order is None
+        cdef const _native.ArrowArray* source
+        cdef _native.ColumnBuffers column
+        capsules = array.__arrow_c_array__()
+        source = arrow_array(capsules)
+        if not identity:
+            numbers = order
+            rows = numbers.shape[0]
+            if rows:
+                first = &numbers[0]
+        with nogil:
+            column = _native.GatherColumn(source[0], bits, offset_bytes, identity, first, rows, self.engine.pool())
+        return export(move(column), array.type)
+
+    def state_size(self):
+        return self.engine.state_rows(), self.engine.state_bytes()
+
+    def validate(self):
+        """For tests: every structure's invariants hold."""
+        return self.engine.Validate()
+
+
+cdef class Program:
+    """A compiled program; belongs to the tables of one engine."""
+
+    cdef _native.Code* code
+    cdef readonly list kinds
+    cdef readonly list order_kinds
+
+    def __cinit__(self, Engine engine, words, strings, kinds, order_kinds):
+        cdef vector[int64_t] encoded = words
+        cdef vector[string] texts = strings
+        self.kinds = list(kinds)
+        self.order_kinds = list(order_kinds)
+        self.code = new _native.Code()
+        check(_native.Decode(encoded, move(texts), engine.engine[0], self.code))
+
+    def __dealloc__(self):
+        del self.code
+
+
+cdef class Epoch:
+    """What came of an epoch; each column can be taken once."""
+
+    cdef _native.EpochResult result
+
+    def order(self):
+        return None if self.result.order.identity else export_rows(self.result.order.rows)
+
+    def diverted(self):
+        return export_rows(self.result.order.diverted) if self.result.order.diverted.size() else None
+
+    def counts(self):
+        return {
+            "committed": self.result.committed,
+            "aborted": self.result.aborted,
+            "unmatched": self.result.unmatched,
+            "late": self.result.order.late,
+        }
+
+    def rows(self):
+        return self.result.status.length
+
+    def returned(self, size_t index, arrow_type):
+        return export(move(self.result.returned[index]), arrow_type)
+
+    def status(self):
+        return export(move(self.result.status), pa.string())
+
+    def reason(self):
+        return export(move(self.result.reason), pa.string())
+
+    def timestamps(self, arrow_type):
+        return export(move(self.result.timestamps), arrow_type)
+
+    def watermark_row(self):
+        return self.result.watermark_row.value() if self.result.watermark_row.has_value() else None
+
+    def last_key_row(self):
+        return self.result.last_key_row.value() if self.result.last_key_row.has_value() else None
+
+    def seconds(self):
+        cdef _native.StageSeconds* seconds = &self.result.seconds
+        return {
+            "order": seconds.order,
+            "classify": seconds.classify,
+            "resolve": seconds.resolve,
+            "execute": seconds.execute,
+            "output": seconds.output,
+        }

@@ -1,0 +1,137 @@
+# Declarations of the C++ core: names and shapes only.
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libcpp cimport bool as cbool
+from libcpp.memory cimport unique_ptr
+from libcpp.optional cimport optional
+from libcpp.string cimport string
+from libcpp.vector cimport vector
+
+
+cdef extern from "arrow/c/abi.h" nogil:
+    cdef struct ArrowArray:
+        int64_t length
+        int64_t null_count
+        int64_t offset
+
+
+cdef extern from "base/status.h" namespace "morphspark" nogil:
+    cdef enum class StatusCode:
+        kOk
+        kInvalid
+        kLate
+        kLimit
+        kOutOfMemory
+        kCancelled
+
+    cdef cppclass Status:
+        cbool ok()
+        StatusCode code()
+        const string& message()
+
+
+cdef extern from "base/value.h" namespace "morphspark" nogil:
+    cdef enum class Kind:
+        kString
+
+    cdef struct Bytes:
+        const char* data
+        uint64_t size
+
+    cdef union Value:
+        int64_t i
+        Bytes s
+
+
+cdef extern from "base/column.h" namespace "morphspark" nogil:
+    cdef cppclass ColumnView:
+        pass
+
+    cdef cppclass ColumnBuffers:
+        int64_t length
+
+    Status ViewColumn(const ArrowArray& array, Kind kind, Kind element, ColumnView* view)
+    void ExportColumn(ColumnBuffers column, ArrowArray* out) except +
+
+
+cdef extern from "base/thread_pool.h" namespace "morphspark" nogil:
+    cdef cppclass ThreadPool:
+        int threads()
+
+
+cdef extern from "state/table.h" namespace "morphspark" nogil:
+    cdef cppclass TableSpec:
+        vector[Kind] key
+        vector[Kind] columns
+        cbool has_default
+        vector[Value] defaults
+        vector[string] default_text
+
+    cdef cppclass Table:
+        const TableSpec& spec()
+        vector[uint32_t] LiveSlots() except +
+
+
+cdef extern from "program/code.h" namespace "morphspark" nogil:
+    cdef cppclass Code:
+        pass
+
+
+cdef extern from "plan/order.h" namespace "morphspark" nogil:
+    cdef enum class Late:
+        kAdmit
+
+    cdef cppclass OrderKey:
+        vector[Value] parts
+        vector[string] text
+
+    cdef cppclass Order:
+        cbool identity
+        vector[uint32_t] rows
+        vector[uint32_t] diverted
+        int64_t late
+
+
+cdef extern from "engine.h" namespace "morphspark" nogil:
+    cdef cppclass StageSeconds:
+        double order, classify, resolve, execute, output
+
+    cdef cppclass EpochInput:
+        const Code* code
+        int64_t rows
+        Late late
+        optional[Value] watermark
+        optional[OrderKey] last_key
+        uint64_t max_string_bytes
+
+    cdef cppclass EpochResult:
+        Order order
+        vector[ColumnBuffers] returned
+        ColumnBuffers status, reason, timestamps
+        int64_t committed, aborted, unmatched
+        optional[uint32_t] watermark_row
+        optional[uint32_t] last_key_row
+        StageSeconds seconds
+
+    cdef cppclass Engine:
+        Engine(vector[TableSpec] tables, int threads) except +
+        Status Execute(const EpochInput& input, EpochResult* result)
+        void Commit() except +
+        void Rollback() except +
+        const Table& table(uint32_t id)
+        vector[uint32_t] table_columns() except +
+        uint64_t state_rows()
+        uint64_t state_bytes()
+        ThreadPool* pool()
+        cbool Validate() except +
+
+
+# Spans are awkward in Cython: these take vectors and pass spans on.
+cdef extern from "python_bridge.h" namespace "morphspark::bridge" nogil:
+    Status Decode(const vector[int64_t]& words, vector[string] strings, const Engine& engine, Code* out) except +
+    void SetColumns(EpochInput* epoch, const vector[ColumnView]& columns)
+    void SetPoll(EpochInput* epoch, cbool (*poll)() noexcept)
+    Status Load(Engine* engine, uint32_t table, const vector[ColumnView]& columns) except +
+    ColumnBuffers ExportTableColumn(const Table& table, const vector[uint32_t]& slots, size_t column) except +
+    ColumnBuffers GatherColumn(const ArrowArray& array, int bits, int offset_bytes, cbool identity,
+                               const int64_t* order, int64_t rows, ThreadPool* pool) except +
+    void SetDecimal(Value* value, int64_t low, int64_t high)

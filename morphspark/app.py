@@ -1,0 +1,231 @@
+"""An app: its tables and its transactions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from . import infer, trace, types, values
+from .errors import ConfigError, SchemaError, TraceError
+from .expr import constant
+from .program import Const, Program, TableSpec, Transaction
+from .types import Type
+
+if TYPE_CHECKING:
+    from .config import Config
+    from .engine import Engine
+
+LATE_POLICIES = ("admit", "divert", "fail")
+KEY_TYPES = (types.INT64, types.STRING)
+ORDER_TYPES = ("int64", "timestamp", "string", "decimal")
+
+
+class Table:
+    """A table as a transaction sees it: `accounts[e.account].balance`, `.insert(…)`, `.delete(…)`."""
+
+    def __init__(self, spec: TableSpec):
+        self.spec = spec
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    def __repr__(self) -> str:
+        return f"<morphspark table {self.name!r}>"
+
+    def __getitem__(self, key: Any) -> trace.Row:
+        return trace.row(self.spec, key)
+
+    def __setitem__(self, key: Any, value: Any) -> NoReturn:
+        raise trace.trace_error(
+            f"a whole row can't be assigned; write a column ({self.name}[key].column = …) or {self.name}.insert(key, …)"
+        )
+
+    def __iter__(self) -> NoReturn:
+        raise trace.trace_error(f"table {self.name!r} can't be iterated in a transaction")
+
+    def insert(self, key: Any, /, **columns: Any) -> None:
+        trace.insert(self.spec, key, columns)
+
+    def delete(self, key: Any) -> None:
+        trace.delete(self.spec, key)
+
+
+class App:
+    """Tables and transactions over one stream of events.
+
+    `order_by` names the order columns, the first of which is the timestamp; without it the order is arrival.
+    `events` fixes the types of event columns; without it they are those of the first batch. `late` says what
+    happens to an event that is older than a committed one: "admit", "divert" or "fail".
+    """
+
+    def __init__(
+        self,
+        name: str,
+        order_by: str | Sequence[str] | None = None,
+        events: Mapping[str, Any] | None = None,
+        late: str = "admit",
+        seed: int = 0,
+    ):
+        self.name = trace.check_name(name, "app")
+        self.order_by = _order_columns(order_by)
+        self.events = None if events is None else {
+            column: types.parse(kind, f"events[{column!r}]") for column, kind in events.items()
+        }  # fmt: skip
+        if late not in LATE_POLICIES:
+            raise ConfigError(f"late={late!r}: expected one of {', '.join(LATE_POLICIES)}")
+        self.late = late
+        self.seed = int(seed)
+        self._tables: dict[str, TableSpec] = {}
+        self._transactions: list[Transaction] = []
+        self._check_order_types()
+
+    def __repr__(self) -> str:
+        return f"<morphspark app {self.name!r}: {len(self._tables)} tables, {len(self._transactions)} transactions>"
+
+    def table(
+        self,
+        name: str,
+        key: Any,
+        columns: Mapping[str, Any],
+        default: Mapping[str, Any] | None = None,
+    ) -> Table:
+        """Declare a table. `key` is "int64", "string" or named parts of those; `default` covers every column."""
+        trace.check_name(name, "table")
+        if name in self._tables:
+            raise TraceError(f"table {name!r} is declared twice")
+        parts = _key_parts(name, key)
+        kinds = _value_columns(name, columns, parts)
+        stored = None if default is None else _default_values(name, kinds, default)
+        spec = TableSpec(name, parts, tuple(kinds.items()), stored)
+        self._tables[name] = spec
+        return Table(spec)
+
+    def on(self, **conditions: Any) -> Callable[[Callable[[Any], Any]], Callable[[Any], Any]]:
+        """Decorate the transaction of events whose columns equal these values (a list: any of them)."""
+        accepted = tuple((column, self._on_values(column, value)) for column, value in conditions.items())
+
+        def decorate(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+            transaction = trace.trace(function, accepted, self.events, self._tables)
+            if any(transaction.name == one.name for one in self._transactions):
+                raise TraceError(f"transaction {transaction.name!r} is defined twice")
+            self._transactions.append(transaction)
+            return function
+
+        return decorate
+
+    @property
+    def program(self) -> Program:
+        return Program(
+            self.name, self.order_by, self.seed, tuple(self._tables.values()), tuple(self._transactions)
+        )  # fmt: skip
+
+    def open(self, path: str | None = None, config: Config | None = None) -> Engine:
+        """Open an engine over this app's tables."""
+        from .engine import Engine
+
+        return Engine(self, path, config)
+
+    def _on_values(self, column: str, value: Any) -> tuple[Const, ...]:
+        several = value if isinstance(value, list | tuple | set | frozenset) else [value]
+        values = tuple(constant(one, f"on({column}=…)") for one in several)
+        if not values:
+            raise TraceError(f"on({column}=[]) can match nothing; give at least one value")
+        if any(one.type == types.NULL for one in values):
+            raise TraceError(f"on({column}=None): null matches nothing; leave the condition out")
+        if self.events is not None:
+            if column not in self.events:
+                raise TraceError(trace.unknown_name(column, "on(): the event", self.events))
+            for one in values:
+                check_on_type(column, self.events[column], one)
+        return values
+
+    def _check_order_types(self) -> None:
+        for column in self.order_by if self.events is not None else ():
+            if column not in self.events:
+                raise TraceError(trace.unknown_name(column, "order_by: the event", self.events))
+            check_order_type(column, self.events[column])
+
+    # An app travels to a Spark Connect server as its program: the traced functions are not needed there.
+    def __getstate__(self) -> dict[str, Any]:
+        events = None if self.events is None else {name: str(kind) for name, kind in self.events.items()}
+        return {"program": self.program.to_json(), "events": events, "late": self.late}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        program = Program.from_json(state["program"])
+        self.__init__(program.name, program.order_by, state["events"], state["late"], program.seed)  # type: ignore[misc]
+        self._tables = {table.name: table for table in program.tables}
+        self._transactions = list(program.transactions)
+
+
+def check_on_type(column: str, kind: Type, value: Const) -> None:
+    """Fail unless an on() value can equal a column of this type."""
+    try:
+        infer.result_type("eq", [kind, value.type])
+    except infer.Mismatch:
+        raise SchemaError(f"on({column}={value.value!r}): the column is {kind}, the value {value.type}") from None
+
+
+def check_order_type(column: str, kind: Type) -> None:
+    if kind.name not in ORDER_TYPES and kind != types.NULL:
+        raise SchemaError(f"order_by={column!r}: the column is {kind}; expected {', '.join(ORDER_TYPES)}")
+
+
+def _order_columns(order_by: str | Sequence[str] | None) -> tuple[str, ...]:
+    columns = () if order_by is None else (order_by,) if isinstance(order_by, str) else tuple(order_by)
+    if not all(isinstance(column, str) for column in columns) or len(set(columns)) != len(columns):
+        raise ConfigError(f"order_by={order_by!r}: expected a column name or a list of different ones")
+    return columns
+
+
+def _key_parts(table: str, key: Any) -> tuple[tuple[str, Type], ...]:
+    parts = dict(key) if isinstance(key, Mapping) else {"key": key}
+    if not parts:
+        raise TraceError(f"table {table!r}: the key has no parts")
+    for name, kind in parts.items():
+        trace.check_name(name, f"table {table!r}: key part")
+        parsed = types.parse(kind, f"table {table!r}: key")
+        if parsed not in KEY_TYPES:
+            raise TraceError(f"table {table!r}: a key (part) is int64 or string, not {parsed}")
+        parts[name] = parsed
+    return tuple(parts.items())
+
+
+def _value_columns(table: str, columns: Mapping[str, Any], parts: tuple[tuple[str, Type], ...]) -> dict[str, Type]:
+    if not columns:
+        raise TraceError(f"table {table!r} has no columns")
+    kinds = {}
+    for name, kind in columns.items():
+        trace.check_name(name, f"table {table!r}: column")
+        if name == "key" or name in dict(parts):
+            raise TraceError(f"table {table!r}: a value column may not be called {name!r}, which is (part of) the key")
+        parsed = types.parse(kind, f"table {table!r}: column {name!r}")
+        if parsed.element is not None or parsed == types.NULL:
+            raise TraceError(f"table {table!r}: column {name!r} can't be {parsed}")
+        kinds[name] = parsed
+    return kinds
+
+
+def _default_values(table: str, kinds: Mapping[str, Type], default: Mapping[str, Any]) -> tuple[Any, ...]:
+    for name in default:
+        if name not in kinds:
+            raise TraceError(trace.unknown_name(name, f"default of table {table!r}", kinds))
+    missing = [name for name in kinds if name not in default]
+    if missing:
+        raise TraceError(f"table {table!r}: the default gives no value for {', '.join(missing)}")
+    return tuple(_stored(table, name, kind, default[name]) for name, kind in kinds.items())
+
+
+def _stored(table: str, name: str, kind: Type, value: Any) -> Any:
+    """A default as the table stores it."""
+    const = constant(value, f"table {table!r}: default of {name!r}")
+    try:
+        infer.check_assignable(const.type, kind, f"table {table!r}: column {name!r}")
+    except infer.Mismatch as error:
+        raise TraceError(str(error)) from None
+    if const.type == types.NULL:
+        raise TraceError(f"table {table!r}: column {name!r} can't be null")
+    try:
+        return values.assign(const.value, const.type, kind)
+    except values.Failure:
+        raise TraceError(f"table {table!r}: default {value!r} does not fit column {name!r} ({kind})") from None

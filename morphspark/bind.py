@@ -1,0 +1,128 @@
+"""A program with its types: what is known once the event columns are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from . import infer, types
+from .app import check_on_type, check_order_type
+from .errors import SchemaError
+from .program import Column, Const, Operand, Program, Ref, Step, TableSpec, Transaction
+from .types import Type
+
+
+@dataclass(frozen=True)
+class BoundTransaction:
+    transaction: Transaction
+    events: Mapping[str, Type]
+    types: list[Type]  # of each step's result
+    accumulated: dict[int, Type]  # a reduction's begin → the type of the values it takes in
+
+    def type_of(self, operand: Operand) -> Type:
+        if isinstance(operand, Ref):
+            return self.types[operand.step]
+        if isinstance(operand, Column):
+            return self.events[operand.name]
+        if isinstance(operand, Const):
+            return operand.type
+        listed = self.type_of(self.transaction.steps[operand.loop].args[operand.position])
+        return listed.element or types.NULL
+
+
+@dataclass(frozen=True)
+class BoundProgram:
+    program: Program
+    events: Mapping[str, Type]
+    transactions: tuple[BoundTransaction, ...]
+    returns: Mapping[str, Type]  # every returned column, in order of first definition
+
+
+def bind(program: Program, events: Mapping[str, Type]) -> BoundProgram:
+    """Give every step its type, or say which line does not fit the columns that came."""
+    for column in program.order_by:
+        check_order_type(column, events[column])
+    bound = tuple(_bind_transaction(program, one, events) for one in program.transactions)
+    return BoundProgram(program, events, bound, _returned_columns(bound))
+
+
+def _bind_transaction(program: Program, transaction: Transaction, events: Mapping[str, Type]) -> BoundTransaction:
+    for column, values in transaction.on:
+        for value in values:
+            check_on_type(column, events[column], value)
+    bound = BoundTransaction(transaction, events, [], {})
+    for step in transaction.steps:
+        try:
+            bound.types.append(_step_type(program, step, bound))
+        except infer.Mismatch as error:
+            raise SchemaError(f"{transaction.name} ({step.source or 'program'}): {error}") from None
+    return bound
+
+
+def _step_type(program: Program, step: Step, bound: BoundTransaction) -> Type:
+    given = [bound.type_of(arg) for arg in step.args]
+    if step.op == "row":
+        return _check_row(program.table(step.table), given)
+    if step.op == "read":
+        return _column_types(program.table(step.table), step.columns)[0]
+    if step.op in ("write", "insert"):
+        return _check_stored(program.table(step.table), step, given[1:])
+    if step.op == "each":
+        return _check_lists(step, given)
+    if step.op in ("require", "when"):
+        infer.check_condition(given[0], f"ms.{step.op}")
+        return types.BOOL
+    if step.op == "accumulate":
+        begin = step.args[1].step  # type: ignore[union-attr]
+        so_far = bound.accumulated.get(begin, types.NULL)
+        bound.accumulated[begin] = infer.unify([so_far, given[0]], f"the values of ms.{step.text}")
+        return types.NULL
+    if step.op == "reduce":
+        begin = step.args[0].step  # type: ignore[union-attr]
+        return infer.reduction_type(step.text, bound.accumulated.get(begin, types.NULL))
+    if step.op == "exists":
+        return types.BOOL
+    if step.op in ("begin", "end", "delete"):
+        return types.NULL
+    return infer.result_type(step.op, given)
+
+
+def _check_row(table: TableSpec, given: list[Type]) -> Type:
+    for kind, (name, declared) in zip(given, table.key, strict=True):
+        infer.check_key(kind, declared, f"the key of {table.name!r} ({name})")
+    return types.ROW
+
+
+def _check_stored(table: TableSpec, step: Step, given: list[Type]) -> Type:
+    for kind, name, column in zip(given, step.columns, _column_types(table, step.columns), strict=True):
+        infer.check_assignable(kind, column, f"{table.name}.{name}")
+    return types.NULL
+
+
+def _check_lists(step: Step, given: list[Type]) -> Type:
+    for kind in given:
+        if kind.element is None and kind != types.NULL:
+            raise infer.Mismatch(f"ms.each takes list columns, not {kind}")
+    return types.NULL
+
+
+def _column_types(table: TableSpec, names: tuple[str, ...]) -> list[Type]:
+    return [table.columns[table.column_index(name)][1] for name in names]
+
+
+def _returned_columns(bound: tuple[BoundTransaction, ...]) -> dict[str, Type]:
+    returned: dict[str, Type] = {}
+    for one in bound:
+        for name, operand in one.transaction.returns:
+            kind = one.type_of(operand)
+            if kind.element is not None or kind == types.ROW:
+                raise SchemaError(f"{one.transaction.name}: returned column {name!r} can't be {kind}")
+            if name in one.events:
+                raise SchemaError(
+                    f"{one.transaction.name}: returned column {name!r} has the name of an event column; rename it"
+                )
+            try:
+                returned[name] = infer.unify([returned.get(name, types.NULL), kind], f"the values of {name!r}")
+            except infer.Mismatch as error:
+                raise SchemaError(f"{one.transaction.name}: returned column {name!r}: {error}") from None
+    return returned

@@ -1,0 +1,224 @@
+"""Arrow in and out: what a batch may look like, and the one form in which results come out.
+
+In: `admit` turns whatever the user gave into a table, checks it against the program before anything runs, and
+widens the columns that transactions use to one Arrow type per logical type. All of it works on whole columns.
+
+Out: canonical Arrow is one chunk, offset 0, zeros under nulls, and no validity buffer without nulls, so that
+equal results are equal bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from . import types
+from .errors import LimitError, SchemaError
+from .program import Program
+from .trace import unknown_name
+from .types import Type
+
+_NULLS = types.list_of(types.NULL)  # of empty lists only: the elements take their type later
+RESERVED = ("_status", "_reason", "_epoch", "_ts", "_kind")
+
+
+@dataclass(frozen=True)
+class Batch:
+    """An admitted epoch: the user's columns as they came, and the used ones as the engines read them."""
+
+    events: pa.Table  # every column, original types
+    used: dict[str, pa.Array]  # one chunk each, canonical types
+    types: dict[str, Type]  # of the used columns
+
+    @property
+    def rows(self) -> int:
+        return self.events.num_rows
+
+
+def as_table(data: Any) -> pa.Table:
+    """A pyarrow table from a table, record batch, pandas frame, or anything that speaks Arrow's stream interface."""
+    if isinstance(data, pa.Table):
+        return data
+    if isinstance(data, pa.RecordBatch):
+        return pa.Table.from_batches([data])
+    if hasattr(data, "__arrow_c_stream__") and not hasattr(data, "to_records"):
+        return pa.table(data)
+    try:
+        import pandas as pd
+    except ImportError:  # pragma: no cover - pandas is a dependency
+        pd = None
+    if pd is not None and isinstance(data, pd.DataFrame):
+        return pa.Table.from_pandas(data, preserve_index=False).replace_schema_metadata(None)
+    raise SchemaError(
+        f"a batch is a pyarrow.Table, a pyarrow.RecordBatch or a pandas.DataFrame, not a {type(data).__name__}"
+    )
+
+
+def admit(data: Any, program: Program, fixed: Mapping[str, Type], max_rows: int, max_string_bytes: int) -> Batch:
+    """Check a batch against the program. `fixed` holds the types known so far; all errors come before any change."""
+    table = as_table(data)
+    _check_names(table, program)
+    if table.num_rows > max_rows:
+        raise LimitError(
+            f"the epoch has {table.num_rows} rows, more than max_epoch_rows={max_rows}; "
+            f"send smaller micro-batches (maxOffsetsPerTrigger, maxFilesPerTrigger) or raise the limit"
+        )
+    used: dict[str, pa.Array] = {}
+    kinds: dict[str, Type] = {}
+    for name in program.event_columns:
+        column = table.column(name)
+        kinds[name] = _column_type(name, column.type, fixed.get(name))
+        used[name] = _read(name, column, kinds[name])
+        _check_strings(name, used[name], kinds[name], max_string_bytes)
+    return Batch(table, used, kinds)
+
+
+def _check_names(table: pa.Table, program: Program) -> None:
+    names = table.column_names
+    if len(set(names)) != len(names):
+        twice = sorted({name for name in names if names.count(name) > 1})
+        raise SchemaError(f"the batch has two columns called {', '.join(twice)}; rename one")
+    taken = [name for name in RESERVED if name in names]
+    if taken:
+        raise SchemaError(f"the batch has a column {taken[0]!r}, which morphspark adds itself; rename or drop it")
+    returned = [name for one in program.transactions for name, _ in one.returns if name in names]
+    if returned:
+        raise SchemaError(f"returned column {returned[0]!r} has the name of an event column; rename one of them")
+    for name in program.event_columns:
+        if name not in names:
+            raise SchemaError(unknown_name(name, "the batch", names) + f"; app {program.name!r} uses it")
+
+
+def _column_type(name: str, arrow: pa.DataType, fixed: Type | None) -> Type:
+    found = types.from_arrow(arrow)
+    if found is None:
+        expected = f"expected {fixed}" if fixed else "expected bool, a number, string, timestamp, decimal or list"
+        raise SchemaError(f"column {name!r} is {arrow}, which transactions can't use; {expected}; cast it before")
+    if fixed is None or fixed == types.NULL or (fixed == _NULLS and found.element is not None):
+        return found
+    if found == types.NULL or _fits(found, fixed):
+        return fixed
+    raise SchemaError(f"column {name!r}: expected {fixed}, got {arrow}; cast it before (types stay as first seen)")
+
+
+def _fits(found: Type, fixed: Type) -> bool:
+    if found == fixed:
+        return True
+    if found.element is not None and fixed.element is not None:
+        return found.element == types.NULL or _fits(found.element, fixed.element)
+    both_decimal = found.name == fixed.name == "decimal"
+    return both_decimal and found.scale == fixed.scale and found.precision <= fixed.precision
+
+
+def _read(name: str, column: pa.ChunkedArray, kind: Type) -> pa.Array:
+    target = types.to_arrow(kind)
+    try:
+        if pa.types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        if column.type != target:
+            column = column.cast(target)
+    except pa.ArrowInvalid as error:
+        raise SchemaError(f"column {name!r}: {column.type} does not fit {kind} exactly: {error}") from None
+    return one_chunk(column)
+
+
+def _check_strings(name: str, array: pa.Array, kind: Type, max_string_bytes: int) -> None:
+    values = array.flatten() if kind.element is not None else array
+    if types.STRING not in (kind, kind.element) or len(values) == 0:
+        return
+    longest = pc.max(pc.binary_length(values)).as_py() or 0
+    if longest > max_string_bytes:
+        raise LimitError(
+            f"column {name!r} has a string of {longest} bytes, more than max_string_bytes={max_string_bytes}"
+        )
+
+
+# ----------------------------------------------------------------------------------------------- canonical
+
+
+def one_chunk(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    if isinstance(column, pa.Array):
+        return column
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], type=column.type)
+
+
+def decoded(column: pa.Array) -> pa.Array:
+    """A dictionary-encoded column as plain values: which dictionary a batch came with must not show."""
+    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+
+
+def canonical(array: pa.Array) -> pa.Array:
+    """The same values as canonical Arrow; the array itself where it already is."""
+    array = decoded(array)
+    kind = array.type
+    if isinstance(kind, pa.BaseExtensionType):
+        return pa.ExtensionArray.from_storage(kind, canonical(array.storage))
+    if pa.types.is_null(kind):
+        return pa.nulls(len(array))
+    if _is_canonical(array):
+        return array
+    if pa.types.is_struct(kind):
+        return _canonical_struct(array)
+    # `take` builds the array anew: offset 0, and only what valid slots refer to.
+    array = array.take(pa.array(np.arange(len(array), dtype=np.int64)))
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_map(kind):
+        return _canonical_list(array)
+    return _without_idle_validity(_zeros_under_nulls(array))
+
+
+def _is_canonical(array: pa.Array) -> bool:
+    if array.offset != 0 or array.null_count != 0 or array.type.num_fields != 0:
+        return False
+    buffers = array.buffers()
+    if buffers[0] is not None:
+        return False
+    return pa.types.is_primitive(array.type) and not pa.types.is_boolean(array.type)
+
+
+def _validity(array: pa.Array) -> pa.Buffer | None:
+    if array.null_count == 0:
+        return None
+    return pc.cast(array.is_valid(), pa.bool_()).buffers()[1]
+
+
+def _zeros_under_nulls(array: pa.Array) -> pa.Array:
+    if array.null_count == 0 or not pa.types.is_primitive(array.type):
+        return array
+    buffers = array.buffers()
+    width = array.type.bit_width
+    if width % 8:
+        zeroed = pc.fill_null(array, False)
+        return pa.Array.from_buffers(array.type, len(array), [_validity(array), zeroed.buffers()[1]])
+    data = np.frombuffer(buffers[1], dtype=np.uint8).copy()[: len(array) * width // 8].reshape(len(array), -1)
+    data[array.is_null().to_numpy(zero_copy_only=False)] = 0
+    return pa.Array.from_buffers(array.type, len(array), [_validity(array), pa.py_buffer(data.tobytes())])
+
+
+def _without_idle_validity(array: pa.Array) -> pa.Array:
+    buffers = array.buffers()
+    if array.null_count or buffers[0] is None:
+        return array
+    return pa.Array.from_buffers(array.type, len(array), [None, *buffers[1:]])
+
+
+def _canonical_list(array: pa.Array) -> pa.Array:
+    children = [canonical(array.values if not pa.types.is_map(array.type) else array.cast(_as_list(array.type)).values)]
+    return pa.Array.from_buffers(
+        array.type, len(array), [_validity(array), array.buffers()[1]], children=children
+    )  # fmt: skip
+
+
+def _as_list(kind: pa.MapType) -> pa.DataType:
+    return pa.list_(pa.struct([pa.field("key", kind.key_type, False), pa.field("value", kind.item_type)]))
+
+
+def _canonical_struct(array: pa.StructArray) -> pa.Array:
+    children = [canonical(child) for child in array.flatten()]
+    return pa.Array.from_buffers(array.type, len(array), [_validity(array)], children=children)

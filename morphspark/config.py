@@ -1,0 +1,83 @@
+"""Settings of an engine: how it runs, never what it computes."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .errors import ConfigError
+
+STRATEGIES = ("auto", "serial")
+
+
+@dataclass(frozen=True)
+class Config:
+    """All fields are attributes; see conf/ledger.toml for the same settings in a file."""
+
+    strategy: str = "auto"
+    threads: int | None = None  # None: one per core
+    punctuation: int | str = "auto"  # events per batch inside an epoch
+    clock: Callable[[], int] | None = None  # microseconds since 1970 UTC; None: the wall clock
+    retain_epochs: int = 2  # outputs kept for replay
+    max_epoch_rows: int = 100_000_000
+    max_string_bytes: int = 16 * 1024 * 1024
+    max_state_bytes: int = 1 << 40
+
+    def __post_init__(self) -> None:
+        if self.strategy not in STRATEGIES:
+            raise ConfigError(f"strategy={self.strategy!r}: expected one of {', '.join(STRATEGIES)}")
+        if self.threads is not None:
+            _check_count("threads", self.threads, 1, 1024)
+        if self.punctuation != "auto":
+            _check_count("punctuation", self.punctuation, 1)
+        for name in ("retain_epochs", "max_epoch_rows", "max_string_bytes", "max_state_bytes"):
+            _check_count(name, getattr(self, name), 1)
+        if self.clock is not None and not callable(self.clock):
+            raise ConfigError("clock: expected a function that returns microseconds since 1970 UTC")
+
+    @property
+    def thread_count(self) -> int:
+        return self.threads or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (
+            self.threads or os.cpu_count() or 1
+        )  # fmt: skip
+
+    @classmethod
+    def from_mapping(cls, settings: Mapping[str, Any], where: str) -> Config:
+        """Settings from a file or from Spark's conf, where every value may be text."""
+        fields = {field.name: field for field in dataclasses.fields(cls) if field.name != "clock"}
+        for name in settings:
+            if name not in fields:
+                raise ConfigError(f"{where}: unknown setting {name!r}; expected one of {', '.join(fields)}")
+        return cls(**{name: _from_text(value) for name, value in settings.items()})
+
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str]) -> Config:
+        """The [engine] section of a TOML file."""
+        return cls.from_mapping(read_toml(path).get("engine", {}), str(path))
+
+
+def read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
+    try:
+        with open(path, "rb") as file:
+            return tomllib.load(file)
+    except FileNotFoundError:
+        raise ConfigError(f"{path}: no such file") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: not valid TOML: {error}") from None
+
+
+def _from_text(value: Any) -> Any:
+    if isinstance(value, str) and value.lstrip("-").isdigit():
+        return int(value)
+    return value
+
+
+def _check_count(name: str, value: Any, smallest: int, largest: int | None = None) -> None:
+    bounds = f"from {smallest} to {largest}" if largest else f"of at least {smallest}"
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    if not whole or value < smallest or (largest is not None and value > largest):
+        raise ConfigError(f"{name}={value!r}: expected a whole number {bounds}")

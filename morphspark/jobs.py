@@ -1,0 +1,247 @@
+"""The streaming-ledger job: what `morphspark run conf/ledger.toml` and `make run` do.
+
+    runs/ledger-<time>/output/epoch=N/     what the query wrote, one folder per epoch
+    runs/ledger-<time>/state/*.parquet     the tables as the last epoch left them
+    runs/ledger-<time>/checkpoint/         Spark's
+    runs/ledger-<time>/spark.log           Spark's
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+import signal
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .apps import streaming_ledger
+from .config import Config, read_toml
+from .errors import ConfigError
+from .progress import LiveLine, Tally, bytes_text, percentile
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+    from .engine import Engine
+    from .sink import Sink
+
+SECTIONS = ("job", "engine", "spark")
+POLL_S = 0.25
+
+
+@dataclass(frozen=True)
+class LedgerJob:
+    """The [job] section; conf/ledger.toml says what each means."""
+
+    name: str = "streaming-ledger"
+    seconds: float = 30
+    rows_per_batch: int = 100_000
+    accounts: int = 100_000
+    theta: float = 0.6
+    transfer_ratio: float = 0.5
+    abort_ratio: float = 0.01
+    seed: int = 0
+    runs: str = "runs"
+    keep_runs: int = 3
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            _check_type(field.name, getattr(self, field.name), field.type)
+        if self.name != "streaming-ledger":
+            raise ConfigError(f"job.name = {self.name!r}: there is one job, 'streaming-ledger'")
+        for name in ("seconds", "rows_per_batch", "accounts", "keep_runs"):
+            if getattr(self, name) <= 0:
+                raise ConfigError(f"job.{name} = {getattr(self, name)}: expected more than 0")
+
+    def knobs(self) -> dict[str, Any]:
+        """What the generator takes."""
+        names = ("rows_per_batch", "accounts", "theta", "transfer_ratio", "abort_ratio", "seed")
+        return {name: getattr(self, name) for name in names}
+
+
+def run(path: str, overrides: Mapping[str, Any], verbose: bool = False) -> int:
+    """Run the job that a TOML file describes; the exit code."""
+    job, config, spark_conf = read_job(path, overrides)
+    folder = new_run_folder(job)
+    print(f"starting Spark (its log: {'here' if verbose else folder / 'spark.log'})", flush=True)
+
+    from .session import local_session
+
+    spark = local_session(f"morphspark {job.name}", spark_conf, "-" if verbose else str(folder / "spark.log"))
+    try:
+        return stream_ledger(spark, job, config, folder)
+    finally:
+        spark.stop()
+
+
+def read_job(path: str, overrides: Mapping[str, Any]) -> tuple[LedgerJob, Config, dict[str, Any]]:
+    settings = read_toml(path)
+    for section, content in settings.items():
+        if section not in SECTIONS:
+            raise ConfigError(f"{path}: unknown section [{section}]; expected {', '.join(SECTIONS)}")
+        if not isinstance(content, dict):
+            raise ConfigError(f"{path}: {section} must be a section: [{section}]")
+    names = [field.name for field in dataclasses.fields(LedgerJob)]
+    given = {**settings.get("job", {}), **overrides}
+    for name in given:
+        if name not in names:
+            raise ConfigError(f"{path}: unknown setting {name!r} in [job]; expected one of {', '.join(names)}")
+    return LedgerJob(**given), Config.from_file(path), settings.get("spark", {})
+
+
+def new_run_folder(job: LedgerJob) -> Path:
+    """A folder for this run, in place of the oldest ones."""
+    runs = Path(job.runs)
+    try:
+        older = sorted(one for one in runs.glob("ledger-*") if one.is_dir())
+        for one in older[: max(0, len(older) - job.keep_runs + 1)]:
+            shutil.rmtree(one, ignore_errors=True)
+        folder = runs / f"ledger-{time.strftime('%Y%m%d-%H%M%S')}"
+        folder.mkdir(parents=True)
+    except OSError as error:
+        raise ConfigError(f"job.runs = {job.runs!r}: {error}") from None
+    return folder
+
+
+# ----------------------------------------------------------------------------------------------- the stream
+
+
+def stream_ledger(spark: SparkSession, job: LedgerJob, config: Config, folder: Path) -> int:
+    from .sink import Sink
+
+    events = streaming_ledger.stream(spark, **job.knobs())
+    output = str((folder / "output").absolute())
+    tally = Tally()
+
+    def write(df: DataFrame, epoch: int) -> None:
+        # A folder per epoch, overwritten: an epoch that is handed over twice is there once.
+        df.write.mode("overwrite").parquet(f"{output}/epoch={epoch}")
+
+    def process(df: DataFrame, epoch: int) -> None:
+        sink(df, epoch)
+        tally.add(sink.last_progress)
+
+    with Sink(streaming_ledger.build(), folder / "state", write, config=config) as sink:
+        started = time.monotonic()
+        query = (
+            events.writeStream.foreachBatch(process)
+            .option("checkpointLocation", str((folder / "checkpoint").absolute()))
+            .start()
+        )
+        watch(query, sink, tally, started + job.seconds)
+        sink.stop(query)
+        if query.exception() is not None:
+            print(f"the query failed; see {folder / 'spark.log'}\n{query.exception()}")
+            return 1
+        if not tally.epochs:
+            print("stopped before the first epoch was through")
+            return 0
+        print_summary(job, tally, query, time.monotonic() - started)
+        conserved = check_conservation(spark, sink.engine, output, tally)
+        save_tables(sink.engine, folder / "state")
+    print_next_steps(folder)
+    return 0 if conserved else 1
+
+
+def watch(query: StreamingQuery, sink: Sink, tally: Tally, until: float) -> None:
+    """Show progress until the time is over and an epoch through, the query fails, or the user presses Ctrl-C."""
+    # pyspark's own handler would cancel the running batch; ours lets it finish.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    line = LiveLine()
+    try:
+        while query.isActive and (time.monotonic() < until or not tally.epochs):
+            time.sleep(POLL_S)
+            if sink.last_progress is not None:
+                line.show(progress_text(sink.last_progress, tally))
+    except KeyboardInterrupt:
+        line.end()
+        print("stopping after this epoch")
+        return
+    line.end()
+
+
+def progress_text(last: dict[str, Any], tally: Tally) -> str:
+    return (
+        f"epoch {last['epoch']:>4}  {last['events_per_s']:>9,.0f} events/s  {tally.committed:>11,} committed  "
+        f"{tally.aborted:>9,} aborted  state {last['state_rows']:,} rows, {bytes_text(last['state_bytes'])}"
+    )
+
+
+# ---------------------------------------------------------------------------------------------- the summary
+
+
+def print_summary(job: LedgerJob, tally: Tally, query: StreamingQuery, seconds: float) -> None:
+    last = tally.epochs[-1]
+    print(f"\nstreaming ledger: {tally.events:,} events in {len(tally.epochs)} epochs, {seconds:.1f} s")
+    print(f"  transactions  {tally.committed:,} committed, {tally.aborted:,} aborted ({share(tally)} of all)")
+    print(f"  state         {last['state_rows']:,} rows, {bytes_text(last['state_bytes'])}")
+    batches = [one.durationMs["triggerExecution"] for one in query.recentProgress if one.numInputRows]
+    print(f"  first epoch   {batches[0] / 1e3:.1f} s, in which Spark warms up; not counted below")
+    if len(batches) < 2:
+        return
+    warm, events = batches[1:], sum(epoch["events"] for epoch in tally.epochs[1 : len(batches)])
+    print(f"  throughput    {events / sum(warm) * 1e3:,.0f} events/s")
+    shares = "  ".join(f"p{int(at * 100)} {percentile(warm, at):,.0f} ms" for at in (0.5, 0.95, 0.99))
+    print(f"  latency       {shares}  per micro-batch of {job.rows_per_batch:,} events")
+    print(f"  spent on      {stage_shares(tally, sum(batches))}")
+
+
+def share(tally: Tally) -> str:
+    return f"{tally.aborted / max(1, tally.events):.1%}"
+
+
+def stage_shares(tally: Tally, total_ms: float) -> str:
+    """Where the time of the micro-batches went."""
+    named = {"to_arrow": "reading events", "process": "transactions", "write": "storing results", "output": "output"}
+    spent = {text: tally.total_ms(stage) for stage, text in named.items()}
+    spent["Spark's own steps"] = max(0.0, total_ms - sum(spent.values()))
+    return ", ".join(f"{text} {ms / total_ms:.0%}" for text, ms in spent.items())
+
+
+def check_conservation(spark: SparkSession, engine: Engine, output: str, tally: Tally) -> bool:
+    """All there is was deposited, and all that was deposited is there: state against what the query wrote."""
+    import pyarrow.compute as pc
+    from pyspark.sql import functions as F
+
+    written = spark.read.parquet(output)
+    deposited = F.when((F.col("kind") == "deposit") & (F.col("_status") == "committed"), F.lit(1))
+    events, money, goods = written.agg(
+        F.count("*"), F.sum(deposited * F.col("amount")), F.sum(deposited * F.col("quantity"))
+    ).first()
+    held = pc.sum(engine.table("accounts").to_arrow()["balance"]).as_py()
+    stored = pc.sum(engine.table("assets").to_arrow()["amount"]).as_py()
+    print(f"  money         {money:,} deposited, {held:,} in the accounts")
+    print(f"  goods         {goods:,} deposited, {stored:,} in the assets")
+    print(f"  output        {events:,} rows for {tally.events:,} events")
+    conserved = (money, goods, events) == (held, stored, tally.events)
+    print("money conserved" if conserved else "MONEY NOT CONSERVED: this is a bug of morphspark, please report it")
+    return conserved
+
+
+def save_tables(engine: Engine, folder: Path) -> None:
+    import pyarrow.parquet as pq
+
+    folder.mkdir(parents=True, exist_ok=True)
+    for table in engine.program.tables:
+        pq.write_table(engine.table(table.name).to_arrow(), folder / f"{table.name}.parquet")
+
+
+def print_next_steps(folder: Path) -> None:
+    print(f"""
+output    {folder}/output         Parquet, one folder per epoch; one row per event, with _status and _reason
+state     {folder}/state          the accounts and assets at the end, as Parquet
+try next
+  morphspark run conf/ledger.toml --rows-per-batch 1000000     larger micro-batches: more events/s, more latency
+  notebooks/01_ledger.ipynb                                    the same application, step by step
+  spark-submit conf/ledger_submit.py                           a job to copy for an application of your own""")
+
+
+def _check_type(name: str, value: Any, wanted: Any) -> None:
+    kinds = {"str": str, "int": int, "float": (int, float)}[wanted]
+    if not isinstance(value, kinds) or isinstance(value, bool):
+        raise ConfigError(f"job.{name} = {value!r}: expected a value of type {wanted}")

@@ -1,0 +1,531 @@
+"""From a typed program to the register machine's code: one flat list of 64-bit words, and the strings it names.
+
+The machine has no types and no guards. Lowering picks the operation for the operands' types, puts conversions where
+the types differ, turns a guard into skips over the steps it covers, and numbers every reason. The order of `OPS`,
+`FAILURES`, `REDUCTIONS`, `COMPARISONS` and the layout of the words are those of csrc/program/code.h.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from . import types, values
+from .bind import BoundProgram, BoundTransaction
+from .program import Column, Const, Element, Guard, Operand, Ref, Step, loop_starts, reasons
+from .types import FLOAT64, INT64, NULL, Type
+
+OPS = {
+    name: number
+    for number, name in enumerate(
+        """
+        Stop Jump SkipUnless SkipIfNull Each End Need Require When
+        Copy SetNull IntToFloat DecimalToFloat DecimalUp DecimalAssign IsNull
+        AddI SubI MulI FloorDivI ModI NegI AbsI
+        AddF SubF MulF DivF FloorDivF ModF NegF AbsF
+        AddD SubD MulD DivD FloorDivD ModD NegD AbsD Concat
+        CompareI CompareF CompareD CompareS
+        And Or Xor Not
+        MinI MaxI MinF MaxF MinD MaxD MinS MaxS
+        RowOfEvent RowOfElement RowOfKey CheckKey Read Exists Write Insert Store Delete
+        Begin Accumulate Reduce
+        Emit
+        """.split()
+    )
+}
+FAILURES = ("null0", "null1", "null2", "overflow", "division", "key", "missing", "exists", "list", "require")
+REDUCTIONS = ("sum", "count", "min", "max", "mean", "any", "all")
+COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
+KINDS = ("null", "bool", "int64", "float64", "string", "timestamp", "decimal", "list")
+MATCHES = ("int", "float", "int_as_float", "decimal", "decimal_as_float", "bool", "string")
+CONSTANT_PART = 1 << 31
+
+_ARITHMETIC = {"add": "Add", "sub": "Sub", "mul": "Mul", "div": "Div", "floordiv": "FloorDiv", "mod": "Mod"}
+
+
+def kind_code(kind: Type) -> int:
+    return KINDS.index(kind.name)
+
+
+def _letter(kind: Type) -> str:
+    return {"float64": "F", "decimal": "D", "string": "S"}.get(kind.name, "I")
+
+
+@dataclass(frozen=True)
+class Lowered:
+    words: list[int]
+    strings: list[bytes]
+
+
+@dataclass
+class _Shared:
+    """What all transactions of a program number together."""
+
+    columns: dict[str, int]
+    tables: dict[str, int]
+    constants: dict[Const, int] = field(default_factory=dict)
+    strings: dict[bytes, int] = field(default_factory=dict)
+    reasons: dict[str, int] = field(default_factory=lambda: {"": 0})
+    blocks: list[int] = field(default_factory=lambda: [0] * len(FAILURES))
+    sites: dict[tuple[int, bool, tuple[int, ...]], int] = field(default_factory=dict)
+
+    def string(self, text: str) -> int:
+        return self.strings.setdefault(text.encode(), len(self.strings))
+
+    def reason(self, text: str) -> int:
+        return self.reasons.setdefault(text, len(self.reasons))
+
+    def block(self, texts: dict[str, str]) -> int:
+        """Number the reasons of one instruction; the index of the first."""
+        start = len(self.blocks)
+        self.blocks.extend(self.reason(texts.get(failure, "")) for failure in FAILURES)
+        return start
+
+
+def lower(bound: BoundProgram) -> Lowered:
+    """Compile a typed program."""
+    program = bound.program
+    shared = _Shared(
+        columns={name: index for index, name in enumerate(bound.events)},
+        tables={table.name: index for index, table in enumerate(program.tables)},
+    )
+    for transaction in bound.transactions:  # constants first: they have the lowest registers
+        _collect_constants(transaction, shared)
+    lowered = [_TransactionLowering(bound, one, shared) for one in bound.transactions]
+    parts = [one.words() for one in lowered]
+    order_reasons = [shared.reason(f"null: {name}") for name in program.order_by]
+    registers = max([len(shared.constants) + 1, *(one.registers for one in lowered)])
+    words = [
+        registers,
+        *_listed([kind_code(kind), kind_code(kind.element or NULL)] for kind in bound.events.values()),
+        *_listed([shared.columns[name]] for name in program.order_by),
+        *_listed([reason] for reason in order_reasons),
+        *_listed([table, int(of_element), *_listed([part] for part in key)] for table, of_element, key in shared.sites),
+        *_listed([kind_code(kind)] for kind in bound.returns.values()),
+        *_listed([reason] for reason in shared.blocks),
+        *_listed([shared.string(text)] for text in shared.reasons),
+        *_listed([kind_code(const.type), *_value_words(const.value, const.type, shared)] for const in shared.constants),
+        *_listed(parts),
+    ]
+    return Lowered(words, list(shared.strings))
+
+
+def _listed(items: Iterable[Sequence[int]]) -> list[int]:
+    """A list in the encoding: how many, then each."""
+    listed = list(items)
+    return [len(listed), *(word for item in listed for word in item)]
+
+
+def _collect_constants(bound: BoundTransaction, shared: _Shared) -> None:
+    operands = [arg for step in bound.transaction.steps for arg in (*step.args, *(c for c, _ in step.guard))]
+    for operand in (*operands, *(operand for _, operand in bound.transaction.returns)):
+        if isinstance(operand, Const):
+            shared.constants.setdefault(operand, len(shared.constants))
+
+
+def _value_words(value: Any, kind: Type, shared: _Shared) -> list[int]:
+    """A value as two words: low and high."""
+    if value is None:
+        return [0, 0]
+    if kind == types.STRING:
+        return [shared.string(value), 0]
+    if kind == FLOAT64:
+        return [struct.unpack("<q", struct.pack("<d", value))[0], 0]
+    if kind.name == "decimal":
+        return [_signed(value & (2**64 - 1)), value >> 64]
+    return [int(value), 0]
+
+
+def _signed(word: int) -> int:
+    return word - 2**64 if word >= 2**63 else word
+
+
+class _TransactionLowering:
+    def __init__(self, bound: BoundProgram, transaction: BoundTransaction, shared: _Shared):
+        self.program = bound.program
+        self.returned = list(bound.returns)
+        self.returned_types = bound.returns
+        self.bound = transaction
+        self.steps = transaction.transaction.steps
+        self.shared = shared
+        self.instructions: list[list[int]] = []
+        self.loads: dict[int, int] = {}  # used column → register
+        self.loops: dict[int, dict[str, Any]] = {}  # each's step → what the machine must know
+        self.accumulators: dict[int, int] = {}  # begin's step → number
+        self.sites: dict[int, None] = {}
+        self.first_step = len(shared.constants)
+        self.registers = self.first_step + len(self.steps) + 1
+        self.texts = reasons(transaction.transaction)
+        self.ends = {each: end for end, each in loop_starts(self.steps).items()}
+        self.block = 0  # reasons of the step being lowered
+        self._range(0, len(self.steps), ())
+        self._returns()
+        self.emit("Stop")
+
+    # -- the encoding
+
+    def words(self) -> list[int]:
+        return [
+            *_listed(self._condition(name, accepted) for name, accepted in self.bound.transaction.on),
+            *_listed(self.instructions),
+            *_listed([register, column] for column, register in self.loads.items()),
+            *_listed(self._loop_words(loop) for loop in self.loops.values()),
+            *_listed(self._accumulator_words(begin) for begin in self.accumulators),
+            *_listed([site] for site in self.sites),
+        ]
+
+    def _loop_words(self, loop: dict[str, Any]) -> list[int]:
+        elements = ([register, position] for position, register in loop["elements"].items())
+        return [*_listed([one] for one in loop["lists"]), *_listed(elements), loop["body"], loop["after"]]
+
+    def _accumulator_words(self, begin: int) -> list[int]:
+        kind = self.bound.accumulated.get(begin, NULL)
+        name = self.steps[begin].text
+        gained = 0
+        for index, step in enumerate(self.steps):
+            if step.op == "reduce" and step.args == (Ref(begin),) and kind.name == "decimal":
+                gained = self.bound.types[index].scale - kind.scale
+        return [REDUCTIONS.index(name), kind_code(kind), gained]
+
+    def _condition(self, name: str, accepted: tuple[Const, ...]) -> list[int]:
+        kind = self.bound.events[name]
+        matches = [match for one in accepted if (match := _match(kind, one)) is not None]
+        coded = ([MATCHES.index(match), *_value_words(value, as_type, self.shared)] for match, value, as_type in matches)
+        return [self.shared.columns[name], kind.scale, *_listed(coded)]
+
+    # -- instructions and registers
+
+    def emit(self, op: str, dst: int = 0, a: int = 0, b: int = 0, c: int = 0, aux: int = 0, block: int | None = None) -> int:
+        reasons_at = self.block if block is None else block
+        self.instructions.append([OPS[op], aux, dst, a, b, c & 0xFFFFFFFF, reasons_at])
+        return len(self.instructions) - 1
+
+    def here(self) -> int:
+        return len(self.instructions)
+
+    def patch(self, at: Iterable[int]) -> None:
+        """Let these skips and jumps lead to the next instruction."""
+        for index in at:
+            position = 3 if self.instructions[index][0] == OPS["Jump"] else 4
+            self.instructions[index][position] = self.here()
+
+    def temporary(self, count: int = 1) -> int:
+        self.registers += count
+        return self.registers - count
+
+    def register(self, operand: Operand) -> int:
+        if isinstance(operand, Const):
+            return self.shared.constants[operand]
+        if isinstance(operand, Ref):
+            return self.first_step + operand.step
+        if isinstance(operand, Column):
+            column = self.shared.columns[operand.name]
+            if column not in self.loads:
+                self.loads[column] = self.temporary()
+            return self.loads[column]
+        elements = self.loops[operand.loop]["elements"]
+        if operand.position not in elements:
+            elements[operand.position] = self.temporary()
+        return elements[operand.position]
+
+    def operand_block(self, index: int, position: int) -> int:
+        """Reasons for an instruction whose first operand is operand `position` of this step."""
+        texts = self.texts[index]
+        return self.shared.block({**texts, "null0": texts[f"null{position}"]})
+
+    def need_all(self, index: int, step: Step) -> None:
+        for position, operand in enumerate(step.args):
+            self.emit("Need", a=self.register(operand), block=self.operand_block(index, position))
+
+    # -- guards and loops
+
+    def _range(self, start: int, end: int, outer: Guard) -> None:
+        """Lower steps that all happen under `outer`, which is checked already."""
+        index = start
+        while index < end:
+            guard = self.steps[index].guard
+            assert guard[: len(outer)] == outer, "a step's guard continues that of its loop"
+            skips = [
+                self.emit("SkipUnless", a=self.register(condition), aux=int(wanted))
+                for condition, wanted in guard[len(outer) :]
+            ]
+            if self.steps[index].op == "each":
+                self._loop(index, guard)
+                index = self.ends[index] + 1
+            else:
+                while index < end and self.steps[index].guard == guard and self.steps[index].op != "each":
+                    self._step(index)
+                    index += 1
+            self.patch(skips)
+
+    def _loop(self, index: int, guard: Guard) -> None:
+        step = self.steps[index]
+        number = len(self.loops)
+        lists = [self.shared.columns[arg.name] for arg in step.args]  # type: ignore[union-attr]
+        loop: dict[str, Any] = {"number": number, "lists": lists, "elements": {}}
+        self.loops[index] = loop
+        self.emit("Each", a=number, block=self.shared.block(self.texts[index]))
+        loop["body"] = self.here()
+        self._range(index + 1, self.ends[index], guard)
+        self.emit("End", a=number)
+        loop["after"] = self.here()
+
+    # -- steps
+
+    def _step(self, index: int) -> None:
+        step = self.steps[index]
+        self.block = self.shared.block(self.texts[index])
+        dst = self.first_step + index
+        lower_step = getattr(self, f"_{step.op}", None)
+        if lower_step is not None:
+            lower_step(index, step, dst)
+        elif step.op in _ARITHMETIC:
+            self._arithmetic(index, step, dst)
+        elif step.op in COMPARISONS:
+            self._comparison(index, step, dst)
+        else:
+            a, b = (*map(self.register, step.args), 0, 0)[:2]
+            self.emit({"and": "And", "or": "Or", "xor": "Xor", "not": "Not"}[step.op], dst, a, b)
+
+    def convert(self, register: int, given: Type, wanted: Type, block: int | None = None, dst: int | None = None) -> int:
+        """A register with the value in another type; null stays null. `dst` forces the place."""
+        if given.name == wanted.name and given.scale == wanted.scale or NULL in (given, wanted):
+            return register if dst is None else self._copied(register, dst)
+        dst = self.temporary() if dst is None else dst
+        if wanted == FLOAT64:
+            op = "IntToFloat" if given == INT64 else "DecimalToFloat"
+            self.emit(op, dst, register, aux=given.scale)
+        else:
+            assert wanted.name == "decimal" and wanted.scale >= given.scale, (given, wanted)
+            from_integer = int(given == INT64)
+            self.emit("DecimalUp", dst, register, c=from_integer, aux=wanted.scale - given.scale, block=block)
+        return dst
+
+    def _copied(self, register: int, dst: int) -> int:
+        self.emit("Copy", dst, register)
+        return dst
+
+    def _operands(self, step: Step) -> list[tuple[int, Type]]:
+        return [(self.register(arg), self.bound.type_of(arg)) for arg in step.args]
+
+    def _arithmetic(self, index: int, step: Step, dst: int) -> None:
+        result = self.bound.types[index]
+        (left, left_type), (right, right_type) = self._operands(step)
+        if result == NULL:
+            self.need_all(index, step)
+        elif result == types.STRING:
+            self.emit("Concat", dst, left, right)
+        elif result == FLOAT64:
+            left, right = self.convert(left, left_type, FLOAT64), self.convert(right, right_type, FLOAT64)
+            self.emit(_ARITHMETIC[step.op] + "F", dst, left, right)
+        elif result.name == "decimal":
+            self._decimal_arithmetic(index, step, dst)
+        else:
+            self.emit(_ARITHMETIC[step.op] + "I", dst, left, right)
+
+    def _decimal_arithmetic(self, index: int, step: Step, dst: int) -> None:
+        (left, left_type), (right, right_type) = self._operands(step)
+        result = self.bound.types[index]
+        if step.op in ("mul", "div"):  # each keeps its own scale
+            left = self.convert(left, left_type, types.between(left_type.scale))
+            right = self.convert(right, right_type, types.between(right_type.scale))
+        else:
+            self.need_all(index, step)  # before an operand is moved to the common scale, which may overflow
+            common = types.between(max(left_type.scale, right_type.scale))
+            left, right = self.convert(left, left_type, common), self.convert(right, right_type, common)
+        gained = result.scale + right_type.scale - left_type.scale if step.op == "div" else 0
+        self.emit(_ARITHMETIC[step.op] + "D", dst, left, right, c=gained)
+
+    def _comparison(self, index: int, step: Step, dst: int) -> None:
+        (left, left_type), (right, right_type) = self._operands(step)
+        operator = COMPARISONS.index(step.op)
+        both = {left_type.name, right_type.name}
+        if "float64" in both:
+            left, right = self.convert(left, left_type, FLOAT64), self.convert(right, right_type, FLOAT64)
+            self.emit("CompareF", dst, left, right, aux=operator)
+        elif "decimal" in both:
+            left = self.convert(left, left_type, types.between(left_type.scale))
+            right = self.convert(right, right_type, types.between(right_type.scale))
+            self.emit("CompareD", dst, left, right, c=right_type.scale - left_type.scale, aux=operator)
+        else:
+            letter = "S" if "string" in both else "I"
+            self.emit("Compare" + letter, dst, left, right, aux=operator)
+
+    def _neg(self, index: int, step: Step, dst: int) -> None:
+        self._unary("Neg", index, step, dst)
+
+    def _abs(self, index: int, step: Step, dst: int) -> None:
+        self._unary("Abs", index, step, dst)
+
+    def _unary(self, op: str, index: int, step: Step, dst: int) -> None:
+        self.emit(op + _letter(self.bound.types[index]), dst, self.register(step.args[0]))
+
+    def _min(self, index: int, step: Step, dst: int) -> None:
+        result = self.bound.types[index]
+        self.need_all(index, step)
+        converted = [self.convert(register, kind, result) for register, kind in self._operands(step)]
+        best = converted[0]
+        for register in converted[1:]:
+            self.emit(step.op.capitalize() + _letter(result), dst, best, register)
+            best = dst
+
+    _max = _min
+
+    def _where(self, index: int, step: Step, dst: int) -> None:
+        result = self.bound.types[index]
+        (condition, _), (chosen, chosen_type), (other, other_type) = self._operands(step)
+        self.emit("Need", a=condition)
+        skip = self.emit("SkipUnless", a=condition, aux=1)
+        self.convert(chosen, chosen_type, result, dst=dst)
+        end = self.emit("Jump")
+        self.patch([skip])
+        self.convert(other, other_type, result, dst=dst)
+        self.patch([end])
+
+    def _coalesce(self, index: int, step: Step, dst: int) -> None:
+        ends = []
+        for register, kind in self._operands(step):
+            skip = self.emit("SkipIfNull", a=register)
+            self.convert(register, kind, self.bound.types[index], dst=dst)
+            ends.append(self.emit("Jump"))
+            self.patch([skip])
+        self.emit("SetNull", dst)
+        self.patch(ends)
+
+    def _is_null(self, index: int, step: Step, dst: int) -> None:
+        self.emit("IsNull", dst, self.register(step.args[0]))
+
+    def _require(self, index: int, step: Step, dst: int) -> None:
+        self.emit("Require", a=self.register(step.args[0]))
+
+    def _when(self, index: int, step: Step, dst: int) -> None:
+        self.emit("When", dst, self.register(step.args[0]))
+
+    # -- state
+
+    def _row(self, index: int, step: Step, dst: int) -> None:
+        table = self.shared.tables[step.table]
+        only = step.args[0] if len(step.args) == 1 else None
+        if isinstance(only, Element):
+            loop = self.loops[only.loop]
+            site = self._site(table, True, (loop["lists"][only.position],))
+            self.emit("RowOfElement", dst, a=site, b=loop["number"], c=only.position)
+        elif all(isinstance(arg, Column | Const) for arg in step.args):
+            site = self._site(table, False, tuple(map(self._site_part, step.args)))
+            self.emit("RowOfEvent", dst, a=site)
+        else:
+            first = self.temporary(len(step.args))
+            for offset, arg in enumerate(step.args):
+                self.emit("Copy", first + offset, self.register(arg))
+            self.emit("RowOfKey", dst, a=first, b=len(step.args), aux=table)
+
+    def _site(self, table: int, of_element: bool, parts: tuple[int, ...]) -> int:
+        site = self.shared.sites.setdefault((table, of_element, parts), len(self.shared.sites))
+        self.sites[site] = None
+        return site
+
+    def _site_part(self, arg: Operand) -> int:
+        if isinstance(arg, Const):
+            return CONSTANT_PART | self.shared.constants[arg]
+        assert isinstance(arg, Column)
+        return self.shared.columns[arg.name]
+
+    def _table_and_column(self, step: Step) -> tuple[int, int]:
+        return self.shared.tables[step.table], self.program.table(step.table).column_index(step.columns[0])
+
+    def _read(self, index: int, step: Step, dst: int) -> None:
+        table, column = self._table_and_column(step)
+        self.emit("Read", dst, a=self.register(step.args[0]), c=column, aux=table)
+
+    def _exists(self, index: int, step: Step, dst: int) -> None:
+        self.emit("Exists", dst, a=self.register(step.args[0]), aux=self.shared.tables[step.table])
+
+    def _delete(self, index: int, step: Step, dst: int) -> None:
+        self.emit("Delete", a=self.register(step.args[0]), aux=self.shared.tables[step.table])
+
+    def _write(self, index: int, step: Step, dst: int) -> None:
+        table, column = self._table_and_column(step)
+        row = self.register(step.args[0])
+        stored = self._stored(index, step, 1, row)
+        self.emit("Write", a=row, b=stored, c=column, aux=table)
+
+    def _insert(self, index: int, step: Step, dst: int) -> None:
+        table = self.shared.tables[step.table]
+        row = self.register(step.args[0])
+        self.emit("CheckKey", a=row)
+        stored = []
+        for position in range(1, len(step.args)):
+            register = self.register(step.args[position])
+            self.emit("Need", a=register, block=self.operand_block(index, position))
+            stored.append(self._stored(index, step, position, row))
+        self.emit("Insert", a=row, aux=table)
+        for column, register in enumerate(stored):
+            self.emit("Store", a=row, b=register, c=column, aux=table)
+
+    def _stored(self, index: int, step: Step, position: int, row: int) -> int:
+        """An operand as its column stores it. Its failures come after a null key's, before a missing row's."""
+        table = self.program.table(step.table)
+        wanted = table.columns[table.column_index(step.columns[position - 1])][1]
+        given = self.bound.type_of(step.args[position])
+        register = self.register(step.args[position])
+        if wanted.name != "decimal" or given == NULL:
+            return self.convert(register, given, wanted)
+        self.emit("CheckKey", a=row)
+        exact = self.convert(register, given, types.between(given.scale))
+        stored, gained = self.temporary(), wanted.scale - given.scale
+        block = self.operand_block(index, position)
+        self.emit("DecimalAssign", stored, exact, c=gained, aux=wanted.precision, block=block)
+        return stored
+
+    # -- reductions and results
+
+    def _begin(self, index: int, step: Step, dst: int) -> None:
+        self.accumulators[index] = len(self.accumulators)
+        self.emit("Begin", a=self.accumulators[index])
+
+    def _accumulate(self, index: int, step: Step, dst: int) -> None:
+        value, begin = step.args
+        assert isinstance(begin, Ref)
+        register = self.register(value)
+        self.emit("Need", a=register)
+        converted = self.convert(register, self.bound.type_of(value), self.bound.accumulated[begin.step])
+        self.emit("Accumulate", a=converted, b=self.accumulators[begin.step])
+
+    def _reduce(self, index: int, step: Step, dst: int) -> None:
+        begin = step.args[0]
+        assert isinstance(begin, Ref)
+        self.emit("Reduce", dst, a=self.accumulators[begin.step])
+
+    def _returns(self) -> None:
+        """All conversions, which may fail, before the first value is put out."""
+        emitted = []
+        for name, operand in self.bound.transaction.returns:
+            kind, wanted = self.bound.type_of(operand), self.returned_types[name]
+            if kind == NULL:
+                continue
+            block = self.shared.block({"overflow": f"overflow: {name}"})
+            register = self.convert(self.register(operand), kind, wanted, block=block)
+            emitted.append((register, self.returned.index(name)))
+        for register, column in emitted:
+            self.emit("Emit", a=register, b=column)
+
+
+def _match(kind: Type, accepted: Const) -> tuple[str, Any, Type] | None:
+    """How an on() value is compared with a column: (match, value, type of the value); None: can't be equal."""
+    if kind == NULL:
+        return None
+    value, given = accepted.value, accepted.type
+    if FLOAT64 in (kind, given):
+        match = {"float64": "float", "int64": "int_as_float", "decimal": "decimal_as_float"}[kind.name]
+        return match, values.to_float(value, given), FLOAT64
+    if kind.name == "decimal" or given.name == "decimal":
+        if value * 10**kind.scale % 10**given.scale:
+            return None  # digits that the column does not have
+        exact = value * 10**kind.scale // 10**given.scale
+        if kind.name == "decimal":
+            return ("decimal", exact, kind) if abs(exact) < 10**types.DECIMAL_DIGITS_BETWEEN else None
+        return ("int", exact, INT64) if values.INT64_MIN <= exact <= values.INT64_MAX else None
+    match = {"int64": "int", "timestamp": "int", "bool": "bool", "string": "string"}[kind.name]
+    return match, value, kind

@@ -1,0 +1,152 @@
+"""The native core behind the face of `core.Core`: programs compiled once, an epoch in one crossing per stage."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from . import _core, types
+from .app import LATE_POLICIES
+from .bind import BoundProgram
+from .columns import Batch, canonical, decoded
+from .config import Config
+from .core import Outcome, Progress
+from .errors import LateError
+from .lower import kind_code, lower
+from .program import TableSpec
+from .reference import late_message, to_values
+from .types import NULL, Type
+
+
+class NativeCore:
+    def __init__(self, tables: tuple[TableSpec, ...], config: Config):
+        self._tables = {table.name: index for index, table in enumerate(tables)}
+        self._max_string_bytes = config.max_string_bytes
+        specs = [
+            (
+                [kind_code(kind) for _, kind in table.key],
+                [kind_code(kind) for _, kind in table.columns],
+                table.default,
+            )
+            for table in tables
+        ]
+        self._engine = _core.Engine(specs, config.thread_count)
+        self._compiled: tuple[BoundProgram, Any] | None = None
+
+    @property
+    def commits(self) -> int:
+        return self._engine.commits
+
+    def load(self, table: TableSpec, rows: pa.RecordBatch) -> None:
+        kinds = [_kinds(kind) for _, kind in (*table.key, *table.columns)]
+        self._engine.load(self._tables[table.name], rows.columns, kinds)
+
+    def execute(self, bound: BoundProgram, batch: Batch, progress: Progress, late: str) -> Outcome:
+        program = self._compile(bound)
+        arrays = [batch.used[name] for name in bound.events]
+        policy = LATE_POLICIES.index(late)
+        order_by = bound.program.order_by
+        try:
+            epoch = self._engine.execute(
+                program, arrays, batch.rows, policy, progress.watermark, progress.last_key, self._max_string_bytes
+            )
+        except LateError as error:
+            raise LateError(late_message(int(str(error)), order_by)) from None
+        watermark, last_key = _advance(epoch, bound, batch, progress)
+        return Outcome(
+            order=epoch.order(),
+            diverted=epoch.diverted(),
+            counts=epoch.counts(),
+            seconds=epoch.seconds(),
+            columns=_columns(epoch, bound),
+            watermark=watermark,
+            last_key=last_key,
+        )
+
+    def commit(self) -> None:
+        self._engine.commit()
+
+    def rollback(self) -> None:
+        self._engine.rollback()
+
+    def table(self, table: TableSpec) -> pa.Table:
+        names = [*table.key, *table.columns]
+        arrays = self._engine.table(self._tables[table.name], [types.to_arrow(kind) for _, kind in names])
+        return pa.table({name: array for (name, _), array in zip(names, arrays, strict=True)})
+
+    def gather(self, column: pa.Array, order: pa.Array | None) -> pa.Array:
+        column = decoded(column)
+        layout = _layout(column.type)
+        if layout is None:
+            return canonical(column if order is None else column.take(order))
+        if order is None and column.offset == 0 and column.null_count == 0 and column.buffers()[0] is None:
+            return column  # canonical as it came: no copy
+        return self._engine.gather(column, *layout, None if order is None else order.to_numpy())
+
+    def state_size(self) -> tuple[int, int]:
+        return self._engine.state_size()
+
+    def validate(self) -> bool:
+        return self._engine.validate()
+
+    def close(self) -> None:
+        self._compiled = None
+        self._engine.close()
+
+    def _compile(self, bound: BoundProgram) -> Any:
+        if self._compiled is None or self._compiled[0] is not bound:
+            lowered = lower(bound)
+            kinds = [_kinds(kind) for kind in bound.events.values()]
+            order_kinds = [kind_code(bound.events[name]) for name in bound.program.order_by]
+            program = _core.Program(self._engine, lowered.words, lowered.strings, kinds, order_kinds)
+            self._compiled = (bound, program)
+        return self._compiled[1]
+
+
+def _kinds(kind: Type) -> tuple[int, int]:
+    return kind_code(kind), kind_code(kind.element or NULL)
+
+
+def _columns(epoch: Any, bound: BoundProgram) -> dict[str, pa.Array]:
+    rows = epoch.rows()
+    columns = {}
+    for index, (name, kind) in enumerate(bound.returns.items()):
+        columns[name] = pa.nulls(rows) if kind == NULL else epoch.returned(index, types.to_arrow(kind))
+    columns["_status"] = epoch.status()
+    columns["_reason"] = epoch.reason()
+    if not bound.program.order_by:
+        columns["_ts"] = pa.nulls(rows, pa.int64())
+        return columns
+    kind = bound.events[bound.program.order_by[0]]
+    columns["_ts"] = pa.nulls(rows) if kind == NULL else epoch.timestamps(types.to_arrow(kind))
+    return columns
+
+
+def _advance(epoch: Any, bound: BoundProgram, batch: Batch, progress: Progress) -> tuple[Any, tuple[Any, ...] | None]:
+    """The watermark and the largest order key after this epoch."""
+    watermark, last_key = progress.watermark, progress.last_key
+    order_by = bound.program.order_by
+    if (row := epoch.watermark_row()) is not None:
+        own = _value_at(batch, bound, order_by[0], row)
+        if own is not None and (watermark is None or own > watermark):
+            watermark = own
+    if (row := epoch.last_key_row()) is not None:
+        key = tuple(_value_at(batch, bound, name, row) for name in order_by)
+        if last_key is None or key > last_key:
+            last_key = key
+    return watermark, last_key
+
+
+def _value_at(batch: Batch, bound: BoundProgram, name: str, row: int) -> Any:
+    return to_values(batch.used[name].slice(row, 1), bound.events[name])[0]
+
+
+def _layout(kind: pa.DataType) -> tuple[int, int] | None:
+    """(bits of a fixed-width value, bytes of an offset) where the core can gather the column itself."""
+    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+        return 0, 4
+    if pa.types.is_large_string(kind) or pa.types.is_large_binary(kind):
+        return 0, 8
+    fixed = pa.types.is_primitive(kind) or pa.types.is_decimal128(kind)
+    return (kind.bit_width, 0) if fixed and kind.bit_width in (1, 8, 16, 32, 64, 128) else None

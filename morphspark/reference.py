@@ -1,0 +1,431 @@
+"""The oracle: the same program, run one transaction after the other in obvious Python.
+
+Slow on purpose. Every scenario and every property test compares the native core with this one, byte for byte.
+Where the two disagree, read this file and `values.py` beside the semantics and decide who is right.
+"""
+
+from __future__ import annotations
+
+import decimal
+from typing import Any
+
+import pyarrow as pa
+
+from . import program as ir
+from . import types, values
+from .app import App
+from .bind import BoundProgram, BoundTransaction
+from .columns import Batch, canonical
+from .config import Config
+from .core import Outcome, Progress
+from .engine import Engine
+from .errors import LateError, LimitError
+from .program import Column, Element, Operand, Ref, Step, TableSpec
+from .types import Type
+from .values import Failure
+
+Key = tuple[Any, ...]
+Row = tuple[Any, ...]
+DELETED = None
+
+
+def open_reference(app: App, config: Config | None = None) -> Engine:
+    """An engine like `app.open()`, executed by the oracle."""
+    config = config or Config()
+    return Engine(app, None, config, core=ReferenceCore(app.program.tables, config))
+
+
+class ReferenceCore:
+    def __init__(self, tables: tuple[TableSpec, ...], config: Config):
+        self._tables: dict[str, dict[Key, Row]] = {table.name: {} for table in tables}
+        self._before: dict[str, dict[Key, Row]] | None = None
+        self._max_string_bytes = config.max_string_bytes
+        self.commits = 0
+
+    def load(self, table: TableSpec, rows: pa.RecordBatch) -> None:
+        kinds = [kind for _, kind in (*table.key, *table.columns)]
+        columns = [to_values(rows.column(i), kind) for i, kind in enumerate(kinds)]
+        for row in zip(*columns, strict=True):
+            self._tables[table.name][row[: len(table.key)]] = tuple(map(values.one_nan, row[len(table.key) :]))
+
+    def execute(self, bound: BoundProgram, batch: Batch, progress: Progress, late: str) -> Outcome:
+        events = Events(bound, batch)
+        order, diverted, late_count = _order(events, progress, late)
+        self._before = {name: dict(rows) for name, rows in self._tables.items()}
+        try:
+            results = [self._run(bound, events, row) for row in order]
+        except BaseException:
+            self.rollback()
+            raise
+        return _outcome(bound, events, order, diverted, late_count, results, progress)
+
+    def commit(self) -> None:
+        if self._before is not None:
+            self._before, self.commits = None, self.commits + 1
+
+    def rollback(self) -> None:
+        if self._before is not None:
+            self._tables, self._before = self._before, None
+
+    def table(self, table: TableSpec) -> pa.Table:
+        rows = [(*key, *row) for key, row in self._tables[table.name].items()]
+        names = [*table.key, *table.columns]
+        columns = {name: to_array([row[i] for row in rows], kind) for i, (name, kind) in enumerate(names)}
+        return pa.table(columns)
+
+    def gather(self, column: pa.Array, order: pa.Array | None) -> pa.Array:
+        return canonical(column if order is None else column.take(order))
+
+    def state_size(self) -> tuple[int, int]:
+        rows = sum(len(table) for table in self._tables.values())
+        return rows, 64 * rows
+
+    def close(self) -> None:
+        self._tables = {}
+
+    def _run(self, bound: BoundProgram, events: Events, row: int) -> Result:
+        if (column := events.null_order_column(row)) is not None:
+            return Result("aborted", f"null: {column}")
+        for transaction in bound.transactions:
+            if events.matches(transaction, row):
+                break
+        else:
+            return Result("unmatched", None)
+        run = Run(bound, transaction, events, row, self._tables, self._max_string_bytes)
+        try:
+            returned = run.run()
+        except Abort as abort:
+            return Result("aborted", abort.reason)
+        for (table, key), written in run.writes.items():
+            if written is DELETED:
+                self._tables[table].pop(key, None)
+            else:
+                self._tables[table][key] = written
+        return Result("committed", None, returned)
+
+
+class Abort(Exception):
+    def __init__(self, reason: str):
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Result:
+    def __init__(self, status: str, reason: str | None, returned: dict[str, Any] | None = None):
+        self.status = status
+        self.reason = reason
+        self.returned = returned or {}
+
+
+class Events:
+    """The used columns of a batch as Python values."""
+
+    def __init__(self, bound: BoundProgram, batch: Batch):
+        self.order_by = bound.program.order_by
+        self.kinds = bound.events
+        self.rows = batch.rows
+        self.columns = {name: to_values(array, self.kinds[name]) for name, array in batch.used.items()}
+
+    def null_order_column(self, row: int) -> str | None:
+        return next((name for name in self.order_by if self.columns[name][row] is None), None)
+
+    def order_key(self, row: int) -> tuple[Any, ...]:
+        return tuple(self.columns[name][row] for name in self.order_by)
+
+    def matches(self, bound: BoundTransaction, row: int) -> bool:
+        return all(
+            self.columns[name][row] is not None
+            and any(
+                values.compare(self.columns[name][row], self.kinds[name], one.value, one.type) == 0
+                for one in accepted
+            )
+            for name, accepted in bound.transaction.on
+        )
+
+
+def _order(events: Events, progress: Progress, late: str) -> tuple[list[int], list[int], int]:
+    """Rows in transaction order, rows diverted, and how many were late."""
+    whole = [row for row in range(events.rows) if events.null_order_column(row) is None]
+    broken = [row for row in range(events.rows) if events.null_order_column(row) is not None]
+    if not events.order_by:
+        return whole, [], 0
+    whole.sort(key=events.order_key)  # stable: ties keep their arrival order
+    last = progress.last_key
+    late_rows = [row for row in whole if last is not None and events.order_key(row) < last]
+    if late_rows and late == "fail":
+        raise LateError(late_message(len(late_rows), events.order_by))
+    if late == "divert":
+        return [row for row in whole if row not in set(late_rows)] + broken, late_rows, len(late_rows)
+    return whole + broken, [], len(late_rows)
+
+
+def late_message(count: int, order_by: tuple[str, ...]) -> str:
+    return (
+        f"{count} event(s) are older by {', '.join(order_by)} than an event of a committed epoch, and the app says "
+        f'late="fail"; nothing was changed. Use late="admit" to run them now or late="divert" to set them aside'
+    )
+
+
+def _outcome(
+    bound: BoundProgram,
+    events: Events,
+    order: list[int],
+    diverted: list[int],
+    late_count: int,
+    results: list[Result],
+    progress: Progress,
+) -> Outcome:
+    columns = {
+        name: to_array([result.returned.get(name) for result in results], kind)
+        for name, kind in bound.returns.items()
+    }
+    columns["_status"] = pa.array([result.status for result in results], pa.string())
+    columns["_reason"] = pa.array([result.reason for result in results], pa.string())
+    watermark, last_key = progress.watermark, progress.last_key
+    if events.order_by:
+        first = events.order_by[0]
+        stamps = [events.columns[first][row] for row in order]
+        effective = [
+            None if ts is None else ts if progress.watermark is None else max(ts, progress.watermark) for ts in stamps
+        ]
+        columns["_ts"] = to_array(effective, events.kinds[first])
+        watermark = max((ts for ts in (*stamps, watermark) if ts is not None), default=None)
+        keys = [events.order_key(row) for row in order if events.null_order_column(row) is None]
+        last_key = max([*keys, *([last_key] if last_key is not None else [])], default=None)
+    else:
+        columns["_ts"] = to_array([None] * len(order), types.INT64)
+    counts = {status: sum(result.status == status for result in results) for status in ("committed", "aborted", "unmatched")}
+    return Outcome(
+        order=None if order == list(range(events.rows)) else pa.array(order, pa.int64()),
+        diverted=pa.array(diverted, pa.int64()) if diverted else None,
+        columns=columns,
+        counts={**counts, "late": late_count},
+        watermark=watermark,
+        last_key=last_key,
+    )
+
+
+class Run:
+    """One transaction over one event: the steps, line by line."""
+
+    def __init__(
+        self,
+        bound: BoundProgram,
+        transaction: BoundTransaction,
+        events: Events,
+        row: int,
+        tables: dict[str, dict[Key, Row]],
+        max_string_bytes: int,
+    ):
+        self.program = bound.program
+        self.returned_types = bound.returns
+        self.bound = transaction
+        self.steps = transaction.transaction.steps
+        self.ends = {each: end for end, each in ir.loop_starts(self.steps).items()}
+        self.events = events
+        self.event = row
+        self.tables = tables
+        self.max_string_bytes = max_string_bytes
+        self.results: dict[int, Any] = {}
+        self.elements: dict[tuple[int, int], Any] = {}
+        self.writes: dict[tuple[str, Key], Row | None] = {}
+
+    def run(self) -> dict[str, Any]:
+        self._range(0, len(self.steps))
+        returned = {}
+        for name, operand in self.bound.transaction.returns:
+            try:
+                kind = self.returned_types[name]
+                value = values.convert(self._value(operand), self.bound.type_of(operand), kind)
+                returned[name] = values.one_nan(value)
+            except Failure:
+                raise Abort(f"overflow: {name}") from None
+        return returned
+
+    def _range(self, start: int, end: int) -> None:
+        index = start
+        while index < end:
+            step = self.steps[index]
+            happens = self._happens(step)
+            if step.op == "each":
+                if happens:
+                    self._loop(index, step)
+                index = self.ends[index]
+            elif happens:
+                try:
+                    self.results[index] = self._step(index, step)
+                except Failure as failure:
+                    self._abort(index, failure)
+            index += 1
+
+    def _happens(self, step: Step) -> bool:
+        return all(self._value(condition) is wanted for condition, wanted in step.guard)
+
+    def _abort(self, index: int, failure: Failure) -> None:
+        raise Abort(ir.reasons(self.bound.transaction)[index][failure.kind])
+
+    def _loop(self, index: int, step: Step) -> None:
+        lists = [self._value(arg) or [] for arg in step.args]
+        if any(len(one) != len(lists[0]) for one in lists):
+            self._abort(index, Failure("list"))
+        for elements in zip(*lists, strict=True):
+            for position, element in enumerate(elements):
+                self.elements[index, position] = element
+            self._range(index + 1, self.ends[index])
+
+    def _value(self, operand: Operand) -> Any:
+        if isinstance(operand, Ref):
+            return self.results[operand.step]
+        if isinstance(operand, Column):
+            return self.events.columns[operand.name][self.event]
+        if isinstance(operand, Element):
+            return self.elements[operand.loop, operand.position]
+        return operand.value
+
+    def _needed(self, step: Step, position: int) -> Any:
+        """An operand that must not be null."""
+        value = self._value(step.args[position])
+        if value is None:
+            raise Failure(f"null{position}")
+        return value
+
+    def _step(self, index: int, step: Step) -> Any:
+        op, args, type_of = step.op, step.args, self.bound.type_of
+        result = self.bound.types[index]
+        if op == "row":
+            return tuple(self._value(arg) for arg in args)
+        if op in ir.ACCESSES:
+            return self._access(step)
+        if op == "is_null":
+            return self._value(args[0]) is None
+        if op == "coalesce":
+            return self._coalesce(args, result)
+        if op == "where":
+            chosen = args[1] if self._needed(step, 0) else args[2]
+            return values.convert(self._value(chosen), type_of(chosen), result)
+        if op == "begin":
+            return []
+        given = [self._needed(step, position) for position in range(len(args))]
+        if op in ("add", "sub", "mul", "div", "floordiv", "mod"):
+            return self._limited(values.arithmetic(op, given[0], type_of(args[0]), given[1], type_of(args[1]), result))
+        if op in values.COMPARISONS:
+            return values.COMPARISONS[op](values.compare(given[0], type_of(args[0]), given[1], type_of(args[1])))
+        if op == "and":
+            return given[0] and given[1]
+        if op == "or":
+            return given[0] or given[1]
+        if op == "xor":
+            return given[0] != given[1]
+        if op == "not":
+            return not given[0]
+        if op == "neg":
+            return values.negate(given[0], result)
+        if op == "abs":
+            return values.absolute(given[0], result)
+        if op in ("min", "max"):
+            converted = [values.convert(one, type_of(arg), result) for one, arg in zip(given, args, strict=True)]
+            return values.extreme(op, converted, result)
+        if op == "require":
+            if not given[0]:
+                raise Failure("require")
+            return None
+        if op == "when":
+            return given[0]
+        if op == "accumulate":
+            begin = args[1]
+            assert isinstance(begin, Ref)
+            given[1].append(values.convert(given[0], type_of(args[0]), self.bound.accumulated[begin.step]))
+            return None
+        assert op == "reduce", op
+        begin = args[0]
+        assert isinstance(begin, Ref)
+        return values.reduce(step.text, given[0], self.bound.accumulated.get(begin.step, types.NULL), result)
+
+    def _coalesce(self, args: tuple[Operand, ...], result: Type) -> Any:
+        for arg in args:
+            if (value := self._value(arg)) is not None:
+                return values.convert(value, self.bound.type_of(arg), result)
+        return None
+
+    def _limited(self, value: Any) -> Any:
+        if isinstance(value, str) and len(value.encode()) > self.max_string_bytes:
+            raise LimitError(f"a string grew over max_string_bytes={self.max_string_bytes}; nothing was changed")
+        return value
+
+    # -- state
+
+    def _access(self, step: Step) -> Any:
+        table = self.program.table(step.table)
+        key = self._value(step.args[0])
+        if None in key:
+            raise Failure("key")
+        current = self._current(table, key)
+        if step.op == "exists":
+            return current is not None
+        if step.op == "read":
+            return self._readable(table, current)[table.column_index(step.columns[0])]
+        if step.op == "write":
+            value = self._stored(table, step, 1)
+            row = list(self._readable(table, current))
+            row[table.column_index(step.columns[0])] = value
+            self.writes[table.name, key] = tuple(row)
+        elif step.op == "insert":
+            inserted = tuple(self._stored(table, step, position) for position in range(1, len(step.args)))
+            if current is not None:
+                raise Failure("exists")
+            self.writes[table.name, key] = inserted
+        elif current is not None:
+            self.writes[table.name, key] = DELETED
+        return None
+
+    def _current(self, table: TableSpec, key: Key) -> Row | None:
+        if (table.name, key) in self.writes:
+            return self.writes[table.name, key]
+        return self.tables[table.name].get(key)
+
+    def _readable(self, table: TableSpec, current: Row | None) -> Row:
+        row = current if current is not None else table.default
+        if row is None:
+            raise Failure("missing")
+        return row
+
+    def _stored(self, table: TableSpec, step: Step, position: int) -> Any:
+        kind = table.columns[table.column_index(step.columns[position - 1])][1]
+        return values.assign(self._needed(step, position), self.bound.type_of(step.args[position]), kind)
+
+
+# ------------------------------------------------------------------------------------- Arrow ↔ Python values
+
+
+def to_values(array: pa.Array, kind: Type) -> list[Any]:
+    """A column as the values of `values.py`."""
+    if kind.element is not None:
+        return [None if one is None else [_unscaled(x, kind.element) for x in one] for one in _raw(array, kind)]
+    return [_unscaled(one, kind) for one in _raw(array, kind)]
+
+
+def _raw(array: pa.Array, kind: Type) -> list[Any]:
+    if kind == types.TIMESTAMP:
+        array = array.cast(pa.int64())
+    elif kind.element == types.TIMESTAMP:
+        array = array.cast(pa.list_(pa.int64()))
+    return array.to_pylist()
+
+
+def _unscaled(value: Any, kind: Type) -> Any:
+    if value is None or kind.name != "decimal":
+        return value
+    return int(value.scaleb(kind.scale, context=decimal.Context(prec=80)))
+
+
+def to_array(column: list[Any], kind: Type) -> pa.Array:
+    if kind.name == "decimal":
+        column = [None if one is None else _scaled(one, kind.scale) for one in column]
+    if kind == types.TIMESTAMP:
+        return canonical(pa.array(column, pa.int64()).cast(types.to_arrow(kind)))
+    return canonical(pa.array(column, types.to_arrow(kind)))
+
+
+def _scaled(unscaled: int, scale: int) -> decimal.Decimal:
+    digits = tuple(map(int, str(abs(unscaled))))
+    return decimal.Decimal((int(unscaled < 0), digits, -scale))

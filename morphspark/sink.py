@@ -1,0 +1,290 @@
+"""The sink: how a Structured Streaming query reaches the engine, and its output the user's writer.
+
+This is the only module of the core path that knows pyspark. Per micro-batch:
+
+    pre(df) → toArrow → pipeline (run, or the stored output again) → Parquet file → post(df) → output(df, epoch)
+
+The DataFrame given to `output` reads a file. So however many actions the writer starts on it, nothing runs
+again; and it is many times faster than handing Arrow back through `createDataFrame`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_type
+from pyspark.sql.types import StructField, StructType, TimestampNTZType
+from pyspark.sql.utils import is_remote
+
+from .app import App
+from .config import Config
+from .engine import Engine
+from .errors import ClosedError, ConfigError, EpochError, SchemaError
+from .pipeline import Output, Pipeline, Stored
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+CONF_PREFIX = "spark.morphspark."
+QUERY_ID_NEEDED = "on Spark Connect a sink can't ask Spark for its query: name it, Sink(…, query_id='ledger')"
+
+
+class Sink:
+    """What `writeStream.foreachBatch` calls: runs every micro-batch as one epoch of `app`.
+
+    path         a folder for what the sink keeps; local, or mounted at the same place on all executors
+    output       called as output(df, epoch) with one row per event, in transaction order. After a failure it may
+                 be called again for the same epoch with the same rows: write so that twice is once
+    pre, post    DataFrame → DataFrame, before and after the transactions
+    late_output  called like `output` with the events that `App(late="divert")` set aside, if there are any
+    query_id     a name for the query; needed on Spark Connect, where a sink can't ask Spark
+    config       an ms.Config; otherwise the settings `spark.morphspark.*` of the session, read once
+
+    One sink serves one query. State is in memory: it lives as long as the sink, also over a restart of the query
+    in the same process. `close()` frees it; a sink is a context manager, too.
+    """
+
+    def __init__(
+        self,
+        app: App,
+        path: str | os.PathLike[str],
+        output: Callable[[DataFrame, int], Any],
+        pre: Callable[[DataFrame], DataFrame] | None = None,
+        post: Callable[[DataFrame], DataFrame] | None = None,
+        late_output: Callable[[DataFrame, int], Any] | None = None,
+        query_id: str | None = None,
+        config: Config | None = None,
+    ):
+        if not isinstance(app, App):
+            raise ConfigError(f"Sink(app=…): expected an ms.App, got a {type(app).__name__}")
+        for name, function in (("output", output), ("pre", pre), ("post", post), ("late_output", late_output)):
+            if not callable(function) and (name == "output" or function is not None):
+                raise ConfigError(f"Sink({name}=…): expected a function, got a {type(function).__name__}")
+        if query_id is None and is_remote():
+            raise ConfigError(QUERY_ID_NEEDED)
+        self.app = app
+        self.path = _local_path(path)
+        self.query_id = query_id
+        self.config = config
+        self.last_progress: dict[str, Any] | None = None
+        self._output, self._late_output, self._pre, self._post = output, late_output, pre, post
+        self._start()
+
+    def _start(self) -> None:
+        self._lock = threading.RLock()
+        self._pipeline: Pipeline | None = None
+        self._query: str | None = None  # the query that uses this sink
+        self._event_schema: StructType | None = None
+        self._stopping = False
+        self._closed = False
+        self._sent = False  # to a Spark Connect server
+
+    # -- a micro-batch
+
+    def __call__(self, df: DataFrame, epoch_id: int) -> None:
+        with self._lock:
+            if self._stopping:
+                raise EpochError(f"the query is being stopped; epoch {epoch_id} did not run")
+            started = time.perf_counter()
+            spark = df.sparkSession
+            self._belong_to(spark)
+            pipeline = self._open(spark)
+            runs = pipeline.is_next(epoch_id)
+            to_arrow_ms = 0.0
+            if runs:
+                events = self._events(df)
+                to_arrow_ms = _ms_since(started)
+                output = pipeline.run(epoch_id, events, self._casts())
+            else:
+                output = pipeline.last()
+            handing = time.perf_counter()
+            self._hand_over(spark, output)
+            self._report(output, runs, to_arrow_ms, _ms_since(handing), _ms_since(started))
+
+    def _events(self, df: DataFrame) -> pa.Table:
+        if self._pre is not None:
+            df = _frame(self._pre(df), "pre")
+        self._check_names(df)
+        self._event_schema = df.schema.toNullable()  # what comes back from a file may always be null
+        return _loose(df, self._event_schema).toArrow()
+
+    def _hand_over(self, spark: SparkSession, output: Output) -> None:
+        rows = self._read(spark, output.rows)
+        if self._post is not None:
+            rows = _frame(self._post(rows), "post")
+        self._output(rows, output.epoch)
+        if self._late_output is not None and output.late is not None:
+            self._late_output(self._read(spark, output.late), output.epoch)
+
+    def _read(self, spark: SparkSession, stored: Stored) -> DataFrame:
+        # With the schema given Spark need not open the file, and every event column has the type it came with.
+        events = self._event_schema
+        assert events is not None
+        added = [name for name in stored.schema.names if name not in events.names]
+        own = [StructField(name, from_arrow_type(stored.schema.field(name).type)) for name in added]
+        return spark.read.schema(StructType([*events.fields, *own])).parquet(_uri(stored.file))
+
+    def _casts(self) -> dict[str, pa.DataType]:
+        """`_ts` has the type of the first order column, also if that knows no time zone."""
+        first = self.app.order_by[0] if self.app.order_by else None
+        fields = self._event_schema.fields if self._event_schema is not None else []
+        without_zone = any(one.name == first and isinstance(one.dataType, TimestampNTZType) for one in fields)
+        return {"_ts": pa.timestamp("us")} if without_zone else {}
+
+    def _check_names(self, df: DataFrame) -> None:
+        """What Spark could not read back must not run."""
+        if not df.columns:
+            raise SchemaError("the DataFrame has no columns, so Spark does not say how many rows it has; keep one")
+        returned = [name for one in self.app.program.transactions for name, _ in one.returns]
+        names = [*df.columns, *dict.fromkeys(returned)]
+        folded = [name.lower() for name in names]
+        clash = next((name for name in names if folded.count(name.lower()) > 1), None)
+        if clash is None or df.sparkSession.conf.get("spark.sql.caseSensitive") == "true":
+            return  # two equal names are left to the engine, whose message tells events from returned columns
+        same = sorted({name for name in names if name.lower() == clash.lower()})
+        if len(same) > 1:
+            raise SchemaError(f"columns {' and '.join(same)} have one name to Spark (spark.sql.caseSensitive); rename one")
+
+    def _report(self, output: Output, ran: bool, to_arrow_ms: float, output_ms: float, total_ms: float) -> None:
+        self.last_progress = {
+            **output.progress,
+            "replayed": not ran,
+            "to_arrow_ms": to_arrow_ms,
+            "output_ms": output_ms,
+            "total_ms": total_ms,
+            "events_per_s": output.progress["events"] / total_ms * 1e3 if ran else 0.0,
+        }
+
+    # -- life
+
+    @property
+    def engine(self) -> Engine:
+        """The live engine (classic Spark). Before the first epoch it can be given initial state: `engine.load(…)`."""
+        pipeline = self._pipeline
+        if pipeline is None:
+            from pyspark.sql import SparkSession
+
+            with self._lock:
+                pipeline = self._open(None if self.config else SparkSession.getActiveSession())
+        return pipeline.engine
+
+    def stop(self, query: StreamingQuery) -> None:
+        """Stop the query between two micro-batches (classic Spark).
+
+        `query.stop()` alone interrupts the batch under way: its transactions may be committed and its output not
+        be written until the query is started again.
+        """
+        with self._lock:
+            self._stopping = True
+        try:
+            query.stop()
+        finally:
+            self._stopping = False
+
+    def close(self) -> None:
+        """Free the state. Stop the query first; a batch that is under way is waited for."""
+        with self._lock:
+            self._closed = True
+            if self._pipeline is not None:
+                self._pipeline.close()
+
+    def __enter__(self) -> Sink:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<morphspark sink of {self.app.name!r} in {self.path!r}>"
+
+    def _open(self, spark: SparkSession | None) -> Pipeline:
+        if self._closed:
+            raise ClosedError("the sink is closed and its state is gone; make a new one")
+        if self._sent:
+            raise ClosedError("this sink went to the Spark Connect server as a copy: its engine and state are there")
+        if self._pipeline is None:
+            config = self.config or _session_config(spark)
+            self._pipeline = Pipeline(self.app.open(config=config), self.path)
+        return self._pipeline
+
+    def _belong_to(self, spark: SparkSession) -> None:
+        """A sink has the state of one query; another one would see epochs that it never sent."""
+        context = getattr(spark, "sparkContext", None)  # Spark Connect has none
+        if context is None and self.query_id is None:
+            raise ConfigError(QUERY_ID_NEEDED)
+        query = self.query_id if context is None else context.getLocalProperty("sql.streaming.queryId")
+        if self._query is not None and query is not None and query != self._query:
+            raise EpochError(
+                f"this sink holds the state of query {self._query}, and query {query} called it; make a Sink for each "
+                f"query (a query started with a fresh checkpointLocation is a new one)"
+            )
+        self._query = self._query or query
+
+    # On Spark Connect a sink travels to a Python process beside the server, once per query, and opens its engine
+    # there. What stays with the client has no state.
+    def __getstate__(self) -> dict[str, Any]:
+        if self.query_id is None:
+            raise ConfigError(QUERY_ID_NEEDED)
+        if self._pipeline is not None:
+            raise ConfigError("a sink whose engine is open can't be sent to a Spark Connect server; make a new one")
+        self._sent = True
+        names = ("app", "path", "query_id", "config", "last_progress", "_output", "_late_output", "_pre", "_post")
+        return {name: self.__dict__[name] for name in names}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._start()
+
+
+def _session_config(spark: SparkSession | None) -> Config:
+    settings = spark.conf.getAll if spark is not None else {}
+    own = {name[len(CONF_PREFIX) :]: value for name, value in settings.items() if name.startswith(CONF_PREFIX)}
+    return Config.from_mapping(own, f"Spark conf {CONF_PREFIX}*")
+
+
+def _local_path(path: str | os.PathLike[str]) -> str:
+    text = os.fspath(path)
+    text = re.sub(r"^file:(//)?(?=/)", "", text)
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]*:/", text):
+        raise ConfigError(f"Sink(path={path!r}): expected a local or mounted folder, not an object store or HDFS")
+    return os.path.abspath(text)
+
+
+def _uri(file: os.PathLike[str]) -> str:
+    """For Spark, whose default file system may be another, and who takes `[a]*` for a pattern."""
+    return "file://" + re.sub(r"([\\{}\[\]*?])", r"\\\1", os.fspath(file))
+
+
+def _loose(df: DataFrame, schema: StructType) -> DataFrame:
+    """The same rows, where nothing inside a column is declared as never null.
+
+    toArrow fails on a null struct whose fields are declared so (pyspark 4.3). For Spark it is only a declaration.
+    """
+    nested = [one.dataType != loose.dataType for one, loose in zip(df.schema, schema, strict=True)]
+    if not any(nested):
+        return df
+    return df.select(
+        *[
+            F.col("`" + one.name.replace("`", "``") + "`").cast(one.dataType).alias(one.name) if strict else one.name
+            for one, strict in zip(schema, nested, strict=True)
+        ]
+    )
+
+
+def _frame(df: Any, name: str) -> DataFrame:
+    if not hasattr(df, "toArrow"):
+        raise TypeError(f"Sink({name}=…): the function returned a {type(df).__name__}, not a DataFrame")
+    return df
+
+
+def _ms_since(started: float) -> float:
+    return (time.perf_counter() - started) * 1e3

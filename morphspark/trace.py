@@ -1,0 +1,608 @@
+"""From a Python function to a program: the function runs once, on traced values, and every line leaves steps.
+
+A loop body runs twice. The first run becomes the program; the second must record the same steps and may not
+touch a value of the first. So a value carried from one iteration to the next, or a Python counter that
+changes between them, is an error here and never a silently wrong program.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import functools
+import inspect
+import os
+import re
+import sys
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from types import CodeType
+from typing import Any
+
+from . import infer, types
+from .errors import TraceError
+from .expr import Traced, Value, constant
+from .program import (
+    Column,
+    Const,
+    Element,
+    Guard,
+    Operand,
+    Ref,
+    Step,
+    TableSpec,
+    Transaction,
+    analyse_guards,
+)
+from .types import Type
+
+NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
+_PACKAGE = os.path.dirname(os.path.abspath(__file__))
+_current: ContextVar[Tracer | None] = ContextVar("morphspark_tracer", default=None)
+_BREAK = "`break` and `return` inside ms.each are not possible; use `with ms.when(…):`"
+_FOREIGN = "this value belongs to another transaction function; a traced value lives only inside its own"
+
+
+def check_name(name: Any, what: str) -> str:
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise TraceError(
+            f"{what} {name!r}: expected a letter, then up to 63 letters, digits or underscores (a leading "
+            f"underscore is kept for morphspark's own columns)"
+        )
+    return name
+
+
+def unknown_name(name: str, what: str, known: Iterable[str]) -> str:
+    """The words for a name that is not there, with the nearest one that is."""
+    known = list(known)
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    shown = ", ".join(known[:20]) + (", …" if len(known) > 20 else "")
+    return f"{what} has no column {name!r}{hint} (columns: {shown or 'none'})"
+
+
+# ------------------------------------------------------------------------------------------------ places
+
+
+def _user_frame() -> tuple[str, int]:
+    """The nearest place outside this package: the user's line."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        path = frame.f_code.co_filename
+        if os.path.dirname(os.path.abspath(path)) != _PACKAGE:
+            return path, frame.f_lineno
+        frame = frame.f_back  # type: ignore[assignment]
+    return "?", 0
+
+
+def _source() -> str:
+    path, line = _user_frame()
+    return f"{os.path.basename(path)}:{line}"
+
+
+def trace_error(message: str) -> TraceError:
+    tracer = _current.get()
+    where = f"{tracer.name} ({_source()}): " if tracer else ""
+    return TraceError(where + message)
+
+
+def current_tracer(what: str) -> Tracer:
+    tracer = _current.get()
+    if tracer is None:
+        raise TraceError(f"{what} works only inside a function decorated with @app.on(…)")
+    return tracer
+
+
+# ------------------------------------------------------------------------------------------------ tracer
+
+
+@dataclass(eq=False, slots=True)
+class Scope:
+    """One run of a loop body, or the function itself. A value may be used only while its scope is open."""
+
+    parent: Scope | None
+    loop: int  # step of the `each`; -1 for the function
+
+
+@dataclass(slots=True)
+class _Loop:
+    each: int
+    lists: tuple[Type, ...]
+    outer: Scope
+    block: Guard
+    first_end: int = -1  # where the first run of the body ends; -1 while it runs
+
+
+class Tracer:
+    """Records the steps of one function while it runs."""
+
+    def __init__(self, name: str, events: Mapping[str, Type] | None, tables: Mapping[str, TableSpec]):
+        self.name = name
+        self.events = events
+        self.tables = tables
+        self.steps: list[Step] = []
+        self.step_types: list[Type] = []
+        self.scope = self.root = Scope(None, -1)
+        self.block: Guard = ()
+        self.loops: list[_Loop] = []
+        self.abandoned = False
+
+    # -- values
+
+    def operand(self, value: Any, what: str = "constant") -> tuple[Operand, Type]:
+        """A traced value or a Python constant as an operand, if it may be used here."""
+        if isinstance(value, Value):
+            self._check_open(value)
+            return value.operand, value.type
+        if isinstance(value, Row):
+            raise trace_error(f"a row of {value._table.name!r} is not a value; name a column of it")
+        if isinstance(value, Traced | Event):
+            raise trace_error("an event or a list is not a value; name a column, or loop with ms.each")
+        try:
+            const = constant(value, what)
+        except TraceError as error:
+            raise trace_error(str(error)) from None
+        return const, const.type
+
+    def value(self, op: str, *args: Any) -> Value:
+        """Record a pure operation."""
+        operands = [self.operand(arg) for arg in args]
+        try:
+            result = infer.result_type(op, [kind for _, kind in operands])
+        except infer.Mismatch as error:
+            raise trace_error(str(error)) from None
+        return self.step(op, tuple(operand for operand, _ in operands), result)
+
+    def step(self, op: str, args: tuple[Operand, ...], type: Type, **data: Any) -> Value:
+        if _current.get() is not self:
+            raise trace_error(_FOREIGN)
+        self.steps.append(Step(op, args, self.block, source=_source(), **data))
+        self.step_types.append(type)
+        return Value(self, Ref(len(self.steps) - 1), type, self.scope)
+
+    def column(self, name: str) -> Value:
+        if self.events is None:
+            return Value(self, Column(name), types.UNKNOWN, self.root)
+        if name not in self.events:
+            raise trace_error(unknown_name(name, "the event", self.events))
+        return Value(self, Column(name), self.events[name], self.root)
+
+    def check(self, rule: Callable[..., None], *args: Any) -> None:
+        try:
+            rule(*args)
+        except infer.Mismatch as error:
+            raise trace_error(str(error)) from None
+
+    def _check_open(self, value: Value) -> None:
+        if value.tracer is not self:
+            raise trace_error(_FOREIGN)
+        scope: Scope | None = self.scope
+        while scope is not None:
+            if scope is value.scope:
+                return
+            scope = scope.parent
+        if any(loop.each == value.scope.loop for loop in self.loops):
+            raise trace_error(
+                "a value is carried from one iteration of ms.each to the next; the body must stand for itself. "
+                "Use a reduction: ms.sum(… for k in ms.each(…)), ms.min, ms.max, ms.any, ms.all, or keep it in a table"
+            )
+        raise trace_error(
+            "a value from inside a loop over ms.each is used after it; which iteration's? "
+            "Use a reduction: ms.sum(… for k in ms.each(…)), ms.count, ms.min, ms.max, ms.mean, ms.any, ms.all"
+        )
+
+    # -- loops
+
+    def open_loop(self, lists: list[Value]) -> tuple[Value, ...]:
+        operands = []
+        for one in lists:
+            if not isinstance(one, Value):
+                raise trace_error(
+                    "ms.each takes list columns of the event (ms.each(e.items)); "
+                    "over a Python list write a plain `for`, which is unrolled"
+                )
+            operand, kind = self.operand(one)
+            if kind.element is None and kind not in (types.UNKNOWN, types.NULL):
+                raise trace_error(f"ms.each takes list columns, not {kind}")
+            operands.append(operand)
+        self.step("each", tuple(operands), types.NULL)
+        kinds = tuple(one.type.element or one.type for one in lists)
+        self.loops.append(_Loop(len(self.steps) - 1, kinds, self.scope, self.block))
+        return self._enter_body()
+
+    def repeat_loop(self, loop: _Loop) -> tuple[Value, ...]:
+        self._check_innermost(loop)
+        loop.first_end = len(self.steps)
+        return self._enter_body()
+
+    def close_loop(self, loop: _Loop) -> None:
+        self._check_innermost(loop)
+        self._check_same_body(loop)
+        self.loops.pop()
+        del self.steps[loop.first_end :], self.step_types[loop.first_end :]
+        self.scope = loop.outer
+        self.step("end", (), types.NULL)
+
+    def abandon_loop(self) -> None:
+        self.abandoned = True
+
+    def _check_innermost(self, loop: _Loop) -> None:
+        if self.abandoned:
+            raise trace_error(_BREAK)
+        if self.loops[-1] is not loop:
+            raise trace_error("two loops over ms.each go in step (zip?); write `for a, b in ms.each(e.a, e.b):`")
+
+    def _enter_body(self) -> tuple[Value, ...]:
+        loop = self.loops[-1]
+        if self.block != loop.block:
+            raise trace_error("a `with ms.when` block must end in the same iteration in which it begins")
+        self.scope = Scope(loop.outer, loop.each)
+        return tuple(
+            Value(self, Element(loop.each, position), kind, self.scope) for position, kind in enumerate(loop.lists)
+        )
+
+    def _check_same_body(self, loop: _Loop) -> None:
+        first = self.steps[loop.each + 1 : loop.first_end]
+        offset = loop.first_end - loop.each - 1
+        second = [_shift(step, loop.first_end, offset) for step in self.steps[loop.first_end :]]
+        if first != second:
+            raise trace_error(
+                "the body of ms.each is not the same in every iteration: it depends on a Python value that changes "
+                "(a counter, a list being built); keep such values in list columns or in tables"
+            )
+
+    # -- the whole function
+
+    def finish(self, on: tuple[tuple[str, tuple[Const, ...]], ...], result: Any) -> Transaction:
+        if self.abandoned or self.loops:
+            raise trace_error(_BREAK)
+        returns = self._returns(result)
+        return Transaction(self.name, on, tuple(analyse_guards(self.steps, returns)), tuple(returns))
+
+    def _returns(self, result: Any) -> list[tuple[str, Operand]]:
+        if result is None:
+            return []
+        if not isinstance(result, Mapping):
+            raise trace_error(f"a transaction returns nothing or a dict of output columns, not {_kind(result)}")
+        returns = []
+        for name, value in result.items():
+            check_name(name, f"{self.name}: returned column")
+            if self.events is not None and name in self.events:
+                raise trace_error(f"returned column {name!r} has the name of an event column; rename it")
+            operand, kind = self.operand(value, f"returned column {name!r}")
+            if kind.element is not None:
+                raise trace_error(f"returned column {name!r} is a list; return a reduction of it")
+            returns.append((name, operand))
+        return returns
+
+
+def _kind(value: Any) -> str:
+    return "a traced value" if isinstance(value, Traced) else f"a {type(value).__name__}"
+
+
+def _shift(step: Step, start: int, offset: int) -> Step:
+    """The step with every reference to a step at or after `start` moved back: the second run laid over the first."""
+
+    def move(operand: Operand) -> Operand:
+        if isinstance(operand, Ref) and operand.step >= start:
+            return Ref(operand.step - offset)
+        if isinstance(operand, Element) and operand.loop >= start:
+            return Element(operand.loop - offset, operand.position)
+        return operand
+
+    return replace(
+        step,
+        args=tuple(map(move, step.args)),
+        guard=tuple((move(condition), wanted) for condition, wanted in step.guard),
+    )
+
+
+# ---------------------------------------------------------------------------------------- events and rows
+
+
+class Event:
+    """The event of a transaction: `e.amount`, or `e["from"]` for names that are no attributes."""
+
+    __slots__ = ("_tracer",)
+
+    def __init__(self, tracer: Tracer):
+        object.__setattr__(self, "_tracer", tracer)
+
+    def __getattr__(self, name: str) -> Value:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self._tracer.column(name)
+
+    def __getitem__(self, name: str) -> Value:
+        if not isinstance(name, str):
+            raise trace_error(f"an event's columns have names; e[{name!r}] is none")
+        return self._tracer.column(name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise trace_error(f"an event can't be changed (e.{name} = …); return the value as an output column")
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self.__setattr__(name, value)
+
+
+class Row(Traced):
+    """A handle to a row of a table; reading or writing one of its columns is an operation."""
+
+    __slots__ = ("_handle", "_table")
+
+    def __init__(self, table: TableSpec, handle: Value):
+        object.__setattr__(self, "_table", table)
+        object.__setattr__(self, "_handle", handle)
+
+    def exists(self) -> Value:
+        tracer = self._handle.tracer
+        return tracer.step("exists", (self._operand(),), types.BOOL, table=self._table.name)
+
+    def __getattr__(self, name: str) -> Value:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self[name]
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self[name] = value
+
+    def __getitem__(self, name: str) -> Value:
+        kind = self._column(name)
+        step = self._handle.tracer.step
+        return step("read", (self._operand(),), kind, table=self._table.name, columns=(name,))
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        tracer, table = self._handle.tracer, self._table
+        kind = self._column(name)
+        operand, given = tracer.operand(value)
+        tracer.check(infer.check_assignable, given, kind, f"{table.name}.{name}")
+        tracer.step("write", (self._operand(), operand), types.NULL, table=table.name, columns=(name,))
+
+    def _operand(self) -> Operand:
+        return self._handle.tracer.operand(self._handle)[0]
+
+    def _column(self, name: str) -> Type:
+        for column, kind in self._table.columns:
+            if column == name:
+                return kind
+        raise trace_error(unknown_name(name, f"table {self._table.name!r}", (c for c, _ in self._table.columns)))
+
+
+def row(table: TableSpec, key: Any) -> Row:
+    """The row of a table with this key; a tuple for a key of several parts."""
+    tracer = current_tracer(f"{table.name}[…]")
+    if tracer.tables.get(table.name) is not table:
+        raise trace_error(f"table {table.name!r} belongs to another app; a transaction uses its own app's tables")
+    parts = key if isinstance(key, tuple) else (key,)
+    if len(parts) != len(table.key):
+        wanted = ", ".join(f"{name}: {kind}" for name, kind in table.key)
+        raise trace_error(f"the key of {table.name!r} has {len(table.key)} part(s) ({wanted}), not {len(parts)}")
+    operands = []
+    for part, (name, declared) in zip(parts, table.key, strict=True):
+        operand, kind = tracer.operand(part, f"key of {table.name!r}")
+        what = f"the key of {table.name!r}" if len(parts) == 1 else f"part {name!r} of the key of {table.name!r}"
+        tracer.check(infer.check_key, kind, declared, what)
+        operands.append(operand)
+    return Row(table, tracer.step("row", tuple(operands), types.ROW, table=table.name))
+
+
+def insert(table: TableSpec, key: Any, columns: Mapping[str, Any]) -> None:
+    tracer = current_tracer(f"{table.name}.insert")
+    names = [name for name, _ in table.columns]
+    for name in columns:
+        if name not in names:
+            raise trace_error(unknown_name(name, f"table {table.name!r}", names))
+    handle = row(table, key)
+    operands: list[Operand] = [handle._operand()]
+    for index, (name, kind) in enumerate(table.columns):
+        if name in columns:
+            operand, given = tracer.operand(columns[name], f"column {name!r}")
+            tracer.check(infer.check_assignable, given, kind, f"{table.name}.{name}")
+        elif table.default is not None:
+            operand = Const(kind, table.default[index])
+        else:
+            raise trace_error(f"insert into {table.name!r} gives no value for column {name!r}, which has no default")
+        operands.append(operand)
+    tracer.step("insert", tuple(operands), types.NULL, table=table.name, columns=tuple(names))
+
+
+def delete(table: TableSpec, key: Any) -> None:
+    tracer = current_tracer(f"{table.name}.delete")
+    handle = row(table, key)
+    tracer.step("delete", (handle._operand(),), types.NULL, table=table.name)
+
+
+# ------------------------------------------------------------------------------- the words of a transaction
+
+
+def require(condition: Any, message: str = "failed") -> None:
+    """Abort the transaction with `require: message` unless the condition holds."""
+    tracer = current_tracer("ms.require")
+    if not isinstance(message, str):
+        raise trace_error("the message of ms.require is a plain string")
+    tracer.operand(message, "the message of ms.require")  # valid text, as it becomes a reason
+    operand, kind = tracer.operand(condition, "the condition")
+    tracer.check(infer.check_condition, kind, "ms.require")
+    tracer.step("require", (operand,), types.NULL, text=message)
+
+
+class when:
+    """Writes, inserts, deletes and requires inside happen only if the condition holds."""
+
+    def __init__(self, condition: Any):
+        self._tracer = current_tracer("ms.when")
+        self._operand, kind = self._tracer.operand(condition, "the condition")
+        self._tracer.check(infer.check_condition, kind, "ms.when")
+        self._outer: list[Guard] = []
+
+    def __enter__(self) -> None:
+        _check_jumps(sys._getframe(1).f_code)
+        tracer = self._tracer
+        step = tracer.step("when", (self._operand,), types.BOOL)
+        self._outer.append(tracer.block)
+        tracer.block = (*tracer.block, (step.operand, True))
+
+    def __exit__(self, *error: object) -> None:
+        self._tracer.block = self._outer.pop()
+
+
+def where(condition: Any, chosen: Any, other: Any) -> Value:
+    """`chosen` if the condition holds, else `other`; only that side is evaluated."""
+    return current_tracer("ms.where").value("where", condition, chosen, other)
+
+
+def coalesce(*values: Any) -> Value:
+    """The first value that is not null, or null."""
+    tracer = current_tracer("ms.coalesce")
+    if not values:
+        raise trace_error("ms.coalesce needs at least one argument")
+    return tracer.value("coalesce", *values)
+
+
+def absolute(value: Any) -> Value:
+    return current_tracer("ms.abs").value("abs", value)
+
+
+def each(*lists: Any) -> Iterator[Any]:
+    """`for k in ms.each(e.keys)`: the body once per element; several lists go in step."""
+    tracer = current_tracer("ms.each")
+    if not lists:
+        raise trace_error("ms.each needs at least one list column")
+    return _each(tracer, list(lists))
+
+
+def _each(tracer: Tracer, lists: list[Any]) -> Iterator[Any]:
+    try:
+        elements = tracer.open_loop(lists)
+        loop = tracer.loops[-1]
+        yield elements if len(elements) > 1 else elements[0]
+        elements = tracer.repeat_loop(loop)
+        yield elements if len(elements) > 1 else elements[0]
+    except GeneratorExit:  # the `for` was left by break, return or an error
+        tracer.abandon_loop()
+        raise
+    tracer.close_loop(loop)
+
+
+def _reduce(kind: str, values: Any) -> Value:
+    """A reduction: over a list column, or over a generator that loops with ms.each."""
+    tracer = current_tracer(f"ms.{kind}")
+    if isinstance(values, Value):
+        values = each(values)
+    if not isinstance(values, Iterable):
+        raise trace_error(f"ms.{kind} takes a list column or a generator: ms.{kind}(… for k in ms.each(e.keys))")
+    begin = tracer.step("begin", (), types.NULL, text=kind)
+    reduced = types.NULL
+    for value in values:
+        operand, given = tracer.operand(value)
+        try:
+            reduced = infer.unify([reduced, given], f"the values of ms.{kind}")
+            infer.reduction_type(kind, reduced)
+        except infer.Mismatch as error:
+            raise trace_error(str(error)) from None
+        tracer.step("accumulate", (operand, begin.operand), types.NULL, text=kind)
+    return tracer.step("reduce", (begin.operand,), infer.reduction_type(kind, reduced), text=kind)
+
+
+def total(values: Any) -> Value:
+    return _reduce("sum", values)
+
+
+def count(values: Any) -> Value:
+    return _reduce("count", values)
+
+
+def mean(values: Any) -> Value:
+    return _reduce("mean", values)
+
+
+def any_of(values: Any) -> Value:
+    return _reduce("any", values)
+
+
+def all_of(values: Any) -> Value:
+    return _reduce("all", values)
+
+
+def smallest(*values: Any) -> Value:
+    return _extreme("min", values)
+
+
+def largest(*values: Any) -> Value:
+    return _extreme("max", values)
+
+
+def _extreme(kind: str, values: tuple[Any, ...]) -> Value:
+    """With one argument a reduction, with several the smallest or largest of them: as Python's own min and max."""
+    tracer = current_tracer(f"ms.{kind}")
+    if not values:
+        raise trace_error(f"ms.{kind} needs at least one argument")
+    return _reduce(kind, values[0]) if len(values) == 1 else tracer.value(kind, *values)
+
+
+# --------------------------------------------------------------------------------------------- the tracing
+
+
+def trace(
+    function: Callable[[Any], Any],
+    on: tuple[tuple[str, tuple[Const, ...]], ...],
+    events: Mapping[str, Type] | None,
+    tables: Mapping[str, TableSpec],
+) -> Transaction:
+    """Run the function once on traced values and give back what it does."""
+    name = check_name(getattr(function, "__name__", "?"), "transaction")
+    tracer = Tracer(name, events, tables)
+    token = _current.set(tracer)
+    try:
+        if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
+            raise trace_error("a transaction is a plain function, without yield or async")
+        return tracer.finish(on, function(Event(tracer)))
+    finally:
+        _current.reset(token)
+
+
+def _check_jumps(code: CodeType) -> None:
+    """Refuse `return`, `break` and `continue` inside `with ms.when`: a trace passes them without a sign."""
+    for word, line in _jumps_inside_when(code):
+        raise trace_error(
+            f"line {line} of {code.co_name}: `{word}` inside `with ms.when(…):` would happen always, "
+            f"not only when the condition holds; use ms.where(c, a, b) for a conditional value"
+        )
+
+
+@functools.lru_cache(maxsize=1024)
+def _jumps_inside_when(code: CodeType) -> tuple[tuple[str, int], ...]:
+    """The only rule that needs the source; a function without one (typed at a bare prompt) is not checked."""
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(code)))
+    except (OSError, TypeError, SyntaxError):
+        return ()
+    blocks = [node for node in ast.walk(tree) if isinstance(node, ast.With)]
+    return tuple(
+        (type(jump).__name__.lower(), jump.lineno)
+        for block in blocks
+        if any(_is_when(item.context_expr) for item in block.items)
+        for jump in _jumps(block.body)
+    )
+
+
+def _is_when(node: ast.expr) -> bool:
+    if not isinstance(node, ast.Call):
+        return False
+    called = node.func
+    return getattr(called, "attr", getattr(called, "id", "")) == "when"
+
+
+def _jumps(body: list[Any]) -> Iterator[ast.Return | ast.Break | ast.Continue]:
+    """The jumps that leave these statements; loops and functions inside keep their own."""
+    for node in body:
+        if isinstance(node, ast.Return | ast.Break | ast.Continue):
+            yield node
+        elif isinstance(node, ast.For | ast.While):
+            yield from (jump for jump in _jumps(node.body) if isinstance(jump, ast.Return))
+            yield from _jumps(node.orelse)
+        elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            for name in ("body", "handlers", "cases", "orelse", "finalbody"):
+                yield from _jumps(getattr(node, name, []) or [])
