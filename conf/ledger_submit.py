@@ -5,7 +5,7 @@
         --conf spark.morphspark.threads=2 \\
         conf/ledger_submit.py --folder runs/submit --seconds 20
 
-Settings of the engine are Spark conf keys `spark.morphspark.*` (all of them: conf/ledger.toml, section [engine]).
+Settings of the engine are Spark conf keys `spark.morphspark.*`; all of them: conf/ledger.toml, section [engine].
 """
 
 import argparse
@@ -27,7 +27,7 @@ folder = os.path.abspath(options.folder or tempfile.mkdtemp(prefix="ledger-"))
 
 spark = SparkSession.builder.appName("ledger").getOrCreate()
 
-# 1. The application. Write your own tables and transactions here, as morphspark/apps/streaming_ledger.py does.
+# 1. The application. Write your own tables and transactions here; see morphspark/apps/streaming_ledger.py.
 app = streaming_ledger.build()
 
 # 2. The events. Read your own here, for example from Kafka:
@@ -36,8 +36,8 @@ app = streaming_ledger.build()
 events = streaming_ledger.stream(spark, options.rows_per_batch)
 
 
-# 3. The results: one row per event, with _status, _reason and what the transaction returned. A micro-batch may be
-#    handed over twice after a failure, always with the same rows; a folder per epoch makes that harmless.
+# 3. The results: one row per event, with _status, _reason and what the transaction returned. A micro-batch may
+#    be handed over twice after a failure, always with the same rows; a folder per epoch makes that harmless.
 def write(df, epoch):
     df.write.mode("overwrite").parquet(f"{folder}/output/epoch={epoch}")
 
@@ -57,8 +57,7 @@ with ms.Sink(app, path=f"{folder}/state", output=write) as sink:
     print(f"epochs up to {sink.last_progress['epoch']}, {len(accounts)} accounts; the richest:")
     print(accounts.nlargest(5, "balance").to_string(index=False))
 
-spark.read.parquet(f"{folder}/output").groupBy("kind", "_status", "_reason").count().orderBy("kind", "_status").show(
-    truncate=False
-)
+results = spark.read.parquet(f"{folder}/output")
+results.groupBy("kind", "_status", "_reason").count().orderBy("kind", "_status").show(truncate=False)
 print(f"everything is in {folder}")
 spark.stop()

@@ -84,29 +84,28 @@ Status Engine::Run(const EpochInput& input, EpochResult* result) {
   const Order& order = result->order;
   result->seconds.order = clock.Lap();
 
-  const std::vector<TransactionId> transactions = Classify(code, input.columns, input.rows, &pool_);
+  Classify(code, input.columns, input.rows, &pool_, &transactions_);
   result->seconds.classify = clock.Lap();
 
-  const auto slots = ResolveKeys(code, input.columns, transactions, tables_, &pool_);
+  ResolveKeys(code, input.columns, transactions_, tables_, &pool_, &slots_);
   result->seconds.resolve = clock.Lap();
 
   std::vector<ReturnedValues> returned;
   for (const ReturnedColumn& column : code.returned) returned.emplace_back(column.kind, order.running);
-  const BatchContext context{&code, input.columns, slots, tables_, &returned, input.max_string_bytes};
-  Verdicts verdicts;
+  const BatchContext context{&code, input.columns, slots_, tables_, &returned, input.max_string_bytes};
   epoch_stamps_ = static_cast<Stamp>(order.running);
-  MORPHSPARK_RETURN_IF_ERROR(RunSerial(context, order, transactions, next_stamp_, input.poll, &verdicts));
+  MORPHSPARK_RETURN_IF_ERROR(RunSerial(context, order, transactions_, next_stamp_, input.poll, &verdicts_));
   result->seconds.execute = clock.Lap();
 
   for (ReturnedValues& column : returned) result->returned.push_back(std::move(column).Finish());
-  result->status = StatusColumn(verdicts.status, &pool_);
-  result->reason = ReasonColumn(verdicts.reason, code.reasons);
+  result->status = StatusColumn(verdicts_.status, &pool_);
+  result->reason = ReasonColumn(verdicts_.reason, code.reasons);
   if (!order_columns.empty()) {
     result->timestamps = EffectiveTimestamps(*order_columns[0], order, input.watermark, &pool_);
     result->watermark_row = LargestTimestamp(*order_columns[0], order);
     if (order.keyed > 0) result->last_key_row = order.Row(order.keyed - 1);
   }
-  for (TransactionStatus one : verdicts.status) {
+  for (TransactionStatus one : verdicts_.status) {
     result->committed += one == TransactionStatus::kCommitted;
     result->aborted += one == TransactionStatus::kAborted;
   }
@@ -119,6 +118,7 @@ void Engine::Commit() {
   for (const auto& table : tables_) table->CommitEpoch();
   next_stamp_ += epoch_stamps_;
   epoch_stamps_ = 0;
+  TrimBufferPool();
 }
 
 void Engine::Rollback() {

@@ -69,6 +69,10 @@ class Engine {
 
   std::vector<std::unique_ptr<Table>> tables_;
   ThreadPool pool_;
+  // Working memory of an epoch, kept so that the next one does not fault it in again.
+  std::vector<TransactionId> transactions_;  // by batch row
+  std::vector<std::vector<Slot>> slots_;     // by site, then batch row or element
+  Verdicts verdicts_;
   Stamp next_stamp_ = 1;
   Stamp epoch_stamps_ = 0;  // how many the executed, uncommitted epoch took
 };

@@ -38,6 +38,10 @@ inline ColumnBuffers GatherColumn(const ArrowArray& array, int bits, int offset_
   return Gather(array, {bits, offset_bytes}, identity, {order, static_cast<size_t>(rows)}, pool);
 }
 
+inline bool ColumnIsCanonical(const ArrowArray& array, int bits, int offset_bytes) {
+  return IsCanonical(array, {bits, offset_bytes});
+}
+
 inline void SetDecimal(Value* value, int64_t low, int64_t high) {
   value->d = static_cast<Int128>(high) << 64 | static_cast<uint64_t>(low);
 }

@@ -213,6 +213,8 @@ cdef class Engine:
         cdef _native.ColumnBuffers column
         capsules = array.__arrow_c_array__()
         source = arrow_array(capsules)
+        if identity and _native.ColumnIsCanonical(source[0], bits, offset_bytes):
+            return array  # no copy
         if not identity:
             numbers = order
             rows = numbers.shape[0]

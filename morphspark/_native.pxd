@@ -134,4 +134,5 @@ cdef extern from "python_bridge.h" namespace "morphspark::bridge" nogil:
     ColumnBuffers ExportTableColumn(const Table& table, const vector[uint32_t]& slots, size_t column) except +
     ColumnBuffers GatherColumn(const ArrowArray& array, int bits, int offset_bytes, cbool identity,
                                const int64_t* order, int64_t rows, ThreadPool* pool) except +
+    cbool ColumnIsCanonical(const ArrowArray& array, int bits, int offset_bytes)
     void SetDecimal(Value* value, int64_t low, int64_t high)

@@ -131,6 +131,8 @@ def _check_strings(name: str, array: pa.Array, kind: Type, max_string_bytes: int
     values = array.flatten() if kind.element is not None else array
     if types.STRING not in (kind, kind.element) or len(values) == 0:
         return
+    if sum(buffer.size for buffer in values.buffers() if buffer is not None) <= max_string_bytes:
+        return  # all of them together are short enough
     longest = pc.max(pc.binary_length(values)).as_py() or 0
     if longest > max_string_bytes:
         raise LimitError(
@@ -150,13 +152,27 @@ def one_chunk(column: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 
 def decoded(column: pa.Array) -> pa.Array:
-    """A dictionary-encoded column as plain values: which dictionary a batch came with must not show."""
-    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+    """Dictionaries, views and runs as plain values, also inside lists: how a batch was encoded must not show."""
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        return decoded(column.dictionary).take(column.indices)
+    if pa.types.is_run_end_encoded(kind):
+        return decoded(pc.run_end_decode(column))
+    if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
+        return column.cast(pa.string() if pa.types.is_string_view(kind) else pa.binary())
+    if pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind):
+        return decoded(_without_view(column))
+    if _is_list(kind):
+        child = decoded(_entries(column))
+        buffers = column.buffers()[: 1 if pa.types.is_fixed_size_list(kind) else 2]
+        return pa.Array.from_buffers(
+            _list_type(kind, child.type), len(column), buffers, offset=column.offset, children=[child]
+        )
+    return _struct([decoded(child) for child in column.flatten()], column) if pa.types.is_struct(kind) else column
 
 
 def canonical(array: pa.Array) -> pa.Array:
     """The same values as canonical Arrow; the array itself where it already is."""
-    array = decoded(array)
     kind = array.type
     if isinstance(kind, pa.BaseExtensionType):
         return pa.ExtensionArray.from_storage(kind, canonical(array.storage))
@@ -164,12 +180,15 @@ def canonical(array: pa.Array) -> pa.Array:
         return pa.nulls(len(array))
     if _is_canonical(array):
         return array
+    array = decoded(array)
+    kind = array.type
     if pa.types.is_struct(kind):
-        return _canonical_struct(array)
+        return _struct([canonical(child) for child in array.flatten()], array)
     # `take` builds the array anew: offset 0, and only what valid slots refer to.
     array = array.take(pa.array(np.arange(len(array), dtype=np.int64)))
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_map(kind):
-        return _canonical_list(array)
+    if _is_list(kind):
+        buffers = [_validity(array), *array.buffers()[1 : 1 if pa.types.is_fixed_size_list(kind) else 2]]
+        return pa.Array.from_buffers(kind, len(array), buffers, children=[canonical(_entries(array))])
     return _without_idle_validity(_zeros_under_nulls(array))
 
 
@@ -189,7 +208,7 @@ def _validity(array: pa.Array) -> pa.Buffer | None:
 
 
 def _zeros_under_nulls(array: pa.Array) -> pa.Array:
-    if array.null_count == 0 or not pa.types.is_primitive(array.type):
+    if array.null_count == 0 or not _is_fixed_width(array.type):
         return array
     buffers = array.buffers()
     width = array.type.bit_width
@@ -201,24 +220,54 @@ def _zeros_under_nulls(array: pa.Array) -> pa.Array:
     return pa.Array.from_buffers(array.type, len(array), [_validity(array), pa.py_buffer(data.tobytes())])
 
 
+def _is_fixed_width(kind: pa.DataType) -> bool:
+    kinds = pa.types
+    return kinds.is_primitive(kind) or kinds.is_decimal(kind) or kinds.is_fixed_size_binary(kind)
+
+
 def _without_idle_validity(array: pa.Array) -> pa.Array:
     buffers = array.buffers()
-    if array.null_count or buffers[0] is None:
+    if array.null_count or buffers[0] is None or array.type.num_fields:
         return array
     return pa.Array.from_buffers(array.type, len(array), [None, *buffers[1:]])
 
 
-def _canonical_list(array: pa.Array) -> pa.Array:
-    children = [canonical(array.values if not pa.types.is_map(array.type) else array.cast(_as_list(array.type)).values)]
-    return pa.Array.from_buffers(
-        array.type, len(array), [_validity(array), array.buffers()[1]], children=children
-    )  # fmt: skip
+def _is_list(kind: pa.DataType) -> bool:
+    kinds = pa.types
+    return kinds.is_list(kind) or kinds.is_large_list(kind) or kinds.is_fixed_size_list(kind) or kinds.is_map(kind)
 
 
-def _as_list(kind: pa.MapType) -> pa.DataType:
-    return pa.list_(pa.struct([pa.field("key", kind.key_type, False), pa.field("value", kind.item_type)]))
+def _entries(array: pa.Array) -> pa.Array:
+    """The child of a list, as long as it is: what offsets point into."""
+    if not pa.types.is_map(array.type):
+        return array.values
+    kind = array.type
+    fields = [pa.field("key", kind.key_type, False), pa.field("value", kind.item_type)]
+    return pa.StructArray.from_arrays([array.keys, array.items], fields=fields)
 
 
-def _canonical_struct(array: pa.StructArray) -> pa.Array:
-    children = [canonical(child) for child in array.flatten()]
-    return pa.Array.from_buffers(array.type, len(array), [_validity(array)], children=children)
+def _list_type(kind: pa.DataType, child: pa.DataType) -> pa.DataType:
+    """The type of a list whose elements were decoded."""
+    if pa.types.is_map(kind):
+        return pa.map_(child.field(0).type, kind.item_field.with_type(child.field(1).type), kind.keys_sorted)
+    field = kind.value_field.with_type(child)
+    if pa.types.is_fixed_size_list(kind):
+        return pa.list_(field, kind.list_size)
+    return pa.large_list(field) if pa.types.is_large_list(kind) else pa.list_(field)
+
+
+def _without_view(array: pa.Array) -> pa.Array:
+    """A list view as a list: elements in order, once for each list that has them."""
+    large = pa.types.is_large_list_view(array.type)
+    sizes = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
+    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64 if large else np.int32)
+    flat = pc.list_flatten(array)
+    field = array.type.value_field
+    kind = pa.large_list(field) if large else pa.list_(field)
+    buffers = [_validity(array), pa.py_buffer(offsets.tobytes())]
+    return pa.Array.from_buffers(kind, len(array), buffers, children=[flat])
+
+
+def _struct(children: list[pa.Array], like: pa.StructArray) -> pa.Array:
+    fields = [like.type.field(i).with_type(child.type) for i, child in enumerate(children)]
+    return pa.Array.from_buffers(pa.struct(fields), len(like), [_validity(like)], children=children)

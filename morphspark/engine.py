@@ -186,7 +186,8 @@ class Engine:
 
     def _diverted(self, batch: Batch, outcome: Outcome) -> pa.Table:
         rows = outcome.diverted if outcome.diverted is not None else pa.array([], pa.int64())
-        return batch.events.take(rows)
+        columns = {name: one_chunk(batch.events.column(name)) for name in batch.events.column_names}
+        return pa.table({name: self._core.gather(column, rows) for name, column in columns.items()})
 
     def _measure(self, batch: Batch, outcome: Outcome, clock: _Clock) -> None:
         rows, size = self._core.state_size()

@@ -1,5 +1,7 @@
 """The streaming-ledger job: what `morphspark run conf/ledger.toml` and `make run` do.
 
+A run leaves behind:
+
     runs/ledger-<time>/output/epoch=N/     what the query wrote, one folder per epoch
     runs/ledger-<time>/state/*.parquet     the tables as the last epoch left them
     runs/ledger-<time>/checkpoint/         Spark's
@@ -8,11 +10,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import shutil
 import signal
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,8 +33,15 @@ if TYPE_CHECKING:
     from .engine import Engine
     from .sink import Sink
 
+STAGES = {
+    "to_arrow": "reading events",
+    "process": "transactions",
+    "write": "storing results",
+    "output": "output",
+}
 SECTIONS = ("job", "engine", "spark")
 POLL_S = 0.25
+EPOCHS_MIN = 2  # one to warm up, one to measure
 
 
 @dataclass(frozen=True)
@@ -56,6 +67,11 @@ class LedgerJob:
         for name in ("seconds", "rows_per_batch", "accounts", "keep_runs"):
             if getattr(self, name) <= 0:
                 raise ConfigError(f"job.{name} = {getattr(self, name)}: expected more than 0")
+        if self.theta < 0:
+            raise ConfigError(f"job.theta = {self.theta}: expected 0 or more")
+        for name in ("transfer_ratio", "abort_ratio"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ConfigError(f"job.{name} = {getattr(self, name)}: expected a share from 0 to 1")
 
     def knobs(self) -> dict[str, Any]:
         """What the generator takes."""
@@ -89,7 +105,9 @@ def read_job(path: str, overrides: Mapping[str, Any]) -> tuple[LedgerJob, Config
     given = {**settings.get("job", {}), **overrides}
     for name in given:
         if name not in names:
-            raise ConfigError(f"{path}: unknown setting {name!r} in [job]; expected one of {', '.join(names)}")
+            raise ConfigError(
+                f"{path}: unknown setting {name!r} in [job]; expected one of {', '.join(names)}"
+            )
     return LedgerJob(**given), Config.from_file(path), settings.get("spark", {})
 
 
@@ -123,6 +141,7 @@ def stream_ledger(spark: SparkSession, job: LedgerJob, config: Config, folder: P
 
     def process(df: DataFrame, epoch: int) -> None:
         sink(df, epoch)
+        assert sink.last_progress is not None
         tally.add(sink.last_progress)
 
     with Sink(streaming_ledger.build(), folder / "state", write, config=config) as sink:
@@ -148,27 +167,37 @@ def stream_ledger(spark: SparkSession, job: LedgerJob, config: Config, folder: P
 
 
 def watch(query: StreamingQuery, sink: Sink, tally: Tally, until: float) -> None:
-    """Show progress until the time is over and an epoch through, the query fails, or the user presses Ctrl-C."""
-    # pyspark's own handler would cancel the running batch; ours lets it finish.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    """Show progress until the time is over, the query fails, or the user presses Ctrl-C."""
+    asked_to_stop = threading.Event()
     line = LiveLine()
-    try:
-        while query.isActive and (time.monotonic() < until or not tally.epochs):
-            time.sleep(POLL_S)
+    with signals_to(asked_to_stop):
+        while query.isActive and (time.monotonic() < until or len(tally.epochs) < EPOCHS_MIN):
+            if asked_to_stop.wait(POLL_S):
+                break
             if sink.last_progress is not None:
                 line.show(progress_text(sink.last_progress, tally))
-    except KeyboardInterrupt:
-        line.end()
-        print("stopping after this epoch")
-        return
     line.end()
+    if asked_to_stop.is_set():
+        print("stopping after this epoch", flush=True)
+
+
+@contextlib.contextmanager
+def signals_to(event: threading.Event) -> Iterator[None]:
+    """Let Ctrl-C and a polite kill set an event; pyspark's own handler would cancel the running micro-batch."""
+    names = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(name, lambda *_: event.set()) for name in names]
+    try:
+        yield
+    finally:
+        for name, handler in zip(names, before, strict=True):
+            signal.signal(name, handler)
 
 
 def progress_text(last: dict[str, Any], tally: Tally) -> str:
     return (
-        f"epoch {last['epoch']:>4}  {last['events_per_s']:>9,.0f} events/s  {tally.committed:>11,} committed  "
-        f"{tally.aborted:>9,} aborted  state {last['state_rows']:,} rows, {bytes_text(last['state_bytes'])}"
+        f"epoch {last['epoch']:>4}  {last['events_per_s']:>9,.0f} events/s"
+        f"  {tally.committed:>11,} committed  {tally.aborted:>9,} aborted"
+        f"  state {last['state_rows']:,} rows, {bytes_text(last['state_bytes'])}"
     )
 
 
@@ -197,8 +226,7 @@ def share(tally: Tally) -> str:
 
 def stage_shares(tally: Tally, total_ms: float) -> str:
     """Where the time of the micro-batches went."""
-    named = {"to_arrow": "reading events", "process": "transactions", "write": "storing results", "output": "output"}
-    spent = {text: tally.total_ms(stage) for stage, text in named.items()}
+    spent = {text: tally.total_ms(stage) for stage, text in STAGES.items()}
     spent["Spark's own steps"] = max(0.0, total_ms - sum(spent.values()))
     return ", ".join(f"{text} {ms / total_ms:.0%}" for text, ms in spent.items())
 
@@ -210,16 +238,15 @@ def check_conservation(spark: SparkSession, engine: Engine, output: str, tally: 
 
     written = spark.read.parquet(output)
     deposited = F.when((F.col("kind") == "deposit") & (F.col("_status") == "committed"), F.lit(1))
-    events, money, goods = written.agg(
-        F.count("*"), F.sum(deposited * F.col("amount")), F.sum(deposited * F.col("quantity"))
-    ).first()
+    sums = F.sum(deposited * F.col("amount")), F.sum(deposited * F.col("quantity"))
+    events, money, goods = written.agg(F.count("*"), *sums).collect()[0]
     held = pc.sum(engine.table("accounts").to_arrow()["balance"]).as_py()
     stored = pc.sum(engine.table("assets").to_arrow()["amount"]).as_py()
     print(f"  money         {money:,} deposited, {held:,} in the accounts")
     print(f"  goods         {goods:,} deposited, {stored:,} in the assets")
     print(f"  output        {events:,} rows for {tally.events:,} events")
     conserved = (money, goods, events) == (held, stored, tally.events)
-    print("money conserved" if conserved else "MONEY NOT CONSERVED: this is a bug of morphspark, please report it")
+    print("money conserved" if conserved else "MONEY NOT CONSERVED: a bug of morphspark, please report it")
     return conserved
 
 
@@ -236,12 +263,12 @@ def print_next_steps(folder: Path) -> None:
 output    {folder}/output         Parquet, one folder per epoch; one row per event, with _status and _reason
 state     {folder}/state          the accounts and assets at the end, as Parquet
 try next
-  morphspark run conf/ledger.toml --rows-per-batch 1000000     larger micro-batches: more events/s, more latency
-  notebooks/01_ledger.ipynb                                    the same application, step by step
-  spark-submit conf/ledger_submit.py                           a job to copy for an application of your own""")
+  morphspark run conf/ledger.toml --rows-per-batch 1000000   larger micro-batches: more events/s, more latency
+  notebooks/01_ledger.ipynb                                  the same application, step by step
+  spark-submit conf/ledger_submit.py                         a job to copy for an application of your own""")
 
 
 def _check_type(name: str, value: Any, wanted: Any) -> None:
-    kinds = {"str": str, "int": int, "float": (int, float)}[wanted]
+    kinds = {"str": (str,), "int": (int,), "float": (int, float)}[wanted]
     if not isinstance(value, kinds) or isinstance(value, bool):
         raise ConfigError(f"job.{name} = {value!r}: expected a value of type {wanted}")

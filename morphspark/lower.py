@@ -29,7 +29,10 @@ OPS = {
         CompareI CompareF CompareD CompareS
         And Or Xor Not
         MinI MaxI MinF MaxF MinD MaxD MinS MaxS
-        RowOfEvent RowOfElement RowOfKey CheckKey Read Exists Write Insert Store Delete
+        RowOfElement RowOfKey CheckKey Exists
+        ReadI ReadB ReadS ReadD WriteI WriteF WriteB WriteS WriteD
+        IncreaseI DecreaseI IncreaseF DecreaseF
+        Insert Store Delete
         Begin Accumulate Reduce
         Emit
         """.split()
@@ -51,6 +54,10 @@ def kind_code(kind: Type) -> int:
 
 def _letter(kind: Type) -> str:
     return {"float64": "F", "decimal": "D", "string": "S"}.get(kind.name, "I")
+
+
+def _storage_letter(kind: Type) -> str:
+    return "B" if kind == types.BOOL else _letter(kind)
 
 
 @dataclass(frozen=True)
@@ -125,6 +132,19 @@ def _collect_constants(bound: BoundTransaction, shared: _Shared) -> None:
             shared.constants.setdefault(operand, len(shared.constants))
 
 
+def _use_counts(bound: BoundTransaction) -> list[int]:
+    """How often the result of each step is used, also as a guard."""
+    counts = [0] * len(bound.transaction.steps)
+    for step in bound.transaction.steps:
+        for operand in (*step.args, *(condition for condition, _ in step.guard)):
+            if isinstance(operand, Ref):
+                counts[operand.step] += 1
+    for _, operand in bound.transaction.returns:
+        if isinstance(operand, Ref):
+            counts[operand.step] += 1
+    return counts
+
+
 def _value_words(value: Any, kind: Type, shared: _Shared) -> list[int]:
     """A value as two words: low and high."""
     if value is None:
@@ -152,12 +172,14 @@ class _TransactionLowering:
         self.shared = shared
         self.instructions: list[list[int]] = []
         self.loads: dict[int, int] = {}  # used column → register
+        self.rows: list[tuple[int, int]] = []  # (register, site) of rows that the event names
         self.loops: dict[int, dict[str, Any]] = {}  # each's step → what the machine must know
         self.accumulators: dict[int, int] = {}  # begin's step → number
         self.sites: dict[int, None] = {}
         self.first_step = len(shared.constants)
         self.registers = self.first_step + len(self.steps) + 1
         self.texts = reasons(transaction.transaction)
+        self.uses = _use_counts(transaction)
         self.ends = {each: end for end, each in loop_starts(self.steps).items()}
         self.block = 0  # reasons of the step being lowered
         self._range(0, len(self.steps), ())
@@ -171,6 +193,7 @@ class _TransactionLowering:
             *_listed(self._condition(name, accepted) for name, accepted in self.bound.transaction.on),
             *_listed(self.instructions),
             *_listed([register, column] for column, register in self.loads.items()),
+            *_listed(self.rows),
             *_listed(self._loop_words(loop) for loop in self.loops.values()),
             *_listed(self._accumulator_words(begin) for begin in self.accumulators),
             *_listed([site] for site in self.sites),
@@ -256,8 +279,7 @@ class _TransactionLowering:
                 index = self.ends[index] + 1
             else:
                 while index < end and self.steps[index].guard == guard and self.steps[index].op != "each":
-                    self._step(index)
-                    index += 1
+                    index += self._update(index) or self._step(index)
             self.patch(skips)
 
     def _loop(self, index: int, guard: Guard) -> None:
@@ -274,7 +296,38 @@ class _TransactionLowering:
 
     # -- steps
 
-    def _step(self, index: int) -> None:
+    def _update(self, index: int) -> int:
+        """Lower `row.column += value` as one instruction, if these are its three steps: how many were lowered.
+
+        Only where nothing else uses what was read or added: then the failures come in the same order as from the
+        three, and nobody misses the values between.
+        """
+        if self.steps[index].op != "read" or index + 2 >= len(self.steps):
+            return 0
+        read, change, write = self.steps[index : index + 3]
+        kind = self.bound.types[index]
+        fits = (
+            change.op in ("add", "sub")
+            and change.args[0] == Ref(index)
+            and change.args[1] != Ref(index)
+            and self.bound.type_of(change.args[1]) == kind
+            and kind in (INT64, FLOAT64)
+            and write.op == "write"
+            and write.args == (read.args[0], Ref(index + 1))
+            and write.columns == read.columns
+            and read.guard == change.guard == write.guard
+            and self.uses[index] == self.uses[index + 1] == 1
+        )
+        if not fits:
+            return 0
+        table, column = self._table_and_column(read)
+        texts = {**self.texts[index + 1], **{name: self.texts[index][name] for name in ("key", "missing")}}
+        op = {"add": "Increase", "sub": "Decrease"}[change.op] + _letter(kind)
+        row, value = self.register(read.args[0]), self.register(change.args[1])
+        self.emit(op, a=row, b=value, c=column, aux=table, block=self.shared.block(texts))
+        return 3
+
+    def _step(self, index: int) -> int:
         step = self.steps[index]
         self.block = self.shared.block(self.texts[index])
         dst = self.first_step + index
@@ -288,6 +341,7 @@ class _TransactionLowering:
         else:
             a, b = (*map(self.register, step.args), 0, 0)[:2]
             self.emit({"and": "And", "or": "Or", "xor": "Xor", "not": "Not"}[step.op], dst, a, b)
+        return 1
 
     def convert(self, register: int, given: Type, wanted: Type, block: int | None = None, dst: int | None = None) -> int:
         """A register with the value in another type; null stays null. `dst` forces the place."""
@@ -414,7 +468,7 @@ class _TransactionLowering:
             self.emit("RowOfElement", dst, a=site, b=loop["number"], c=only.position)
         elif all(isinstance(arg, Column | Const) for arg in step.args):
             site = self._site(table, False, tuple(map(self._site_part, step.args)))
-            self.emit("RowOfEvent", dst, a=site)
+            self.rows.append((dst, site))
         else:
             first = self.temporary(len(step.args))
             for offset, arg in enumerate(step.args):
@@ -437,7 +491,9 @@ class _TransactionLowering:
 
     def _read(self, index: int, step: Step, dst: int) -> None:
         table, column = self._table_and_column(step)
-        self.emit("Read", dst, a=self.register(step.args[0]), c=column, aux=table)
+        letter = _storage_letter(self.bound.types[index])
+        op = "ReadI" if letter == "F" else "Read" + letter
+        self.emit(op, dst, a=self.register(step.args[0]), c=column, aux=table)
 
     def _exists(self, index: int, step: Step, dst: int) -> None:
         self.emit("Exists", dst, a=self.register(step.args[0]), aux=self.shared.tables[step.table])
@@ -449,7 +505,8 @@ class _TransactionLowering:
         table, column = self._table_and_column(step)
         row = self.register(step.args[0])
         stored = self._stored(index, step, 1, row)
-        self.emit("Write", a=row, b=stored, c=column, aux=table)
+        letter = _storage_letter(self.program.table(step.table).columns[column][1])
+        self.emit("Write" + letter, a=row, b=stored, c=column, aux=table)
 
     def _insert(self, index: int, step: Step, dst: int) -> None:
         table = self.shared.tables[step.table]

@@ -80,8 +80,6 @@ class NativeCore:
         layout = _layout(column.type)
         if layout is None:
             return canonical(column if order is None else column.take(order))
-        if order is None and column.offset == 0 and column.null_count == 0 and column.buffers()[0] is None:
-            return column  # canonical as it came: no copy
         return self._engine.gather(column, *layout, None if order is None else order.to_numpy())
 
     def state_size(self) -> tuple[int, int]:

@@ -67,7 +67,7 @@ class Pipeline:
         self.engine = engine
         opening = f"{time.strftime('%Y%m%dT%H%M%S')}-{uuid.uuid4().hex[:8]}"
         self.folder = Path(path) / "output" / opening
-        self._store: Callable[[], Output] | None = None  # how to store an epoch that is committed, but not stored
+        self._store: Callable[[], Output] | None = None  # set while an epoch is committed, but not stored
         self._output: Output | None = None
 
     def is_next(self, epoch: int) -> bool:
@@ -98,8 +98,8 @@ class Pipeline:
             self._prune(self._output.epoch)
         if self._output is None or self._output.epoch != self.engine.epoch - 1:
             raise EpochError(
-                f"the output of epoch {self.engine.epoch - 1} is lost, as its run was interrupted; start over "
-                f"with a new Sink and a fresh checkpointLocation"
+                f"the output of epoch {self.engine.epoch - 1} is lost, as its run was interrupted; start "
+                f"over with a new Sink and a fresh checkpointLocation"
             )
         return self._output
 
@@ -113,8 +113,9 @@ class Pipeline:
     def _stored(self, epoch: int, rows: pa.Table, late: pa.Table | None, process_ms: float) -> Output:
         started = time.perf_counter()
         self.folder.mkdir(parents=True, exist_ok=True)
-        stored = self._write(f"epoch-{epoch:012}.parquet", rows)
-        stored_late = self._write(f"epoch-{epoch:012}-late.parquet", late) if late is not None and len(late) else None
+        name = f"epoch-{epoch:012}"
+        stored = self._write(f"{name}.parquet", rows)
+        stored_late = self._write(f"{name}-late.parquet", late) if late is not None and len(late) else None
         counts = {name: self.engine.metrics[-1][name] for name in PROGRESS}
         progress = {**counts, "process_ms": process_ms, "write_ms": _ms_since(started)}
         return Output(epoch, stored, stored_late, progress)
@@ -127,7 +128,7 @@ class Pipeline:
             unfinished,
             compression="lz4",
             row_group_size=ROW_GROUP_ROWS,
-            use_dictionary=[name for name in RESERVED if name in rows.column_names],  # few values; users' have many
+            use_dictionary=[one for one in RESERVED if one in rows.column_names],  # others have many values
             store_schema=False,  # Spark is told the schema
         )
         os.replace(unfinished, file)
@@ -143,20 +144,20 @@ class Pipeline:
 def _remedy(epoch: int, following: int) -> str:
     if following == 0:
         return (
-            f"epoch {epoch} arrived first, but the state is empty and starts with epoch 0. This version keeps state "
-            f"in memory, so a query can't be continued by another process or another Sink: start it with a fresh "
-            f"checkpointLocation (delete the old one, or name another)"
+            f"epoch {epoch} arrived first, but the state is empty and starts with epoch 0. This version keeps "
+            f"state in memory, so a query can't be continued by another process or another Sink: start it with "
+            f"a fresh checkpointLocation (delete the old one, or name another)"
         )
     if epoch < following:
         return (
             f"epoch {epoch} arrived, but epochs up to {following - 1} are committed and only the last can be "
-            f"repeated. If the query was started anew with a fresh checkpointLocation, give it a new Sink as well; "
-            f"if its checkpoint was set back by hand, start over with a new Sink and a fresh checkpointLocation"
+            f"repeated. If the query was started anew with a fresh checkpointLocation, give it a new Sink as "
+            f"well; if its checkpoint was set back by hand, start over with both new"
         )
     return (
-        f"epoch {epoch} arrived, but epoch {following} is next: epochs {following} to {epoch - 1} never came here. "
-        f"Every micro-batch of the query must be given to this sink; start over with a new Sink and a fresh "
-        f"checkpointLocation"
+        f"epoch {epoch} arrived, but epoch {following} is next: epochs {following} to {epoch - 1} never came "
+        f"here. Every micro-batch of the query must be given to this sink; start over with a new Sink and a "
+        f"fresh checkpointLocation"
     )
 
 

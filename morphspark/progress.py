@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Sequence
@@ -34,7 +35,7 @@ class LiveLine:
         self._out = out
         self._terminal = out.isatty()
         self._width = 0
-        self._shown_at = 0.0
+        self._shown_at = -PLAIN_PERIOD_S
 
     def show(self, text: str) -> None:
         if self._terminal:
@@ -52,9 +53,9 @@ class LiveLine:
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The smallest value that is not exceeded by this share of the values."""
+    """The smallest of the values that this share of them does not exceed."""
     ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
 
 
 def bytes_text(size: float) -> str:

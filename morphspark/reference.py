@@ -15,7 +15,7 @@ from . import program as ir
 from . import types, values
 from .app import App
 from .bind import BoundProgram, BoundTransaction
-from .columns import Batch, canonical
+from .columns import Batch, canonical, decoded
 from .config import Config
 from .core import Outcome, Progress
 from .engine import Engine
@@ -74,7 +74,7 @@ class ReferenceCore:
         return pa.table(columns)
 
     def gather(self, column: pa.Array, order: pa.Array | None) -> pa.Array:
-        return canonical(column if order is None else column.take(order))
+        return canonical(column if order is None else decoded(column).take(order))
 
     def state_size(self) -> tuple[int, int]:
         rows = sum(len(table) for table in self._tables.values())

@@ -36,6 +36,11 @@ if TYPE_CHECKING:
 
 CONF_PREFIX = "spark.morphspark."
 QUERY_ID_NEEDED = "on Spark Connect a sink can't ask Spark for its query: name it, Sink(…, query_id='ledger')"
+STOP_POLL_S = 0.005
+# Spark searches the message of an exception for these words, to tell a stop from a failure (StreamExecution).
+SEEN_AS_STOP = (
+    "py4j.protocol.Py4JJavaError: An error occurred while calling stop: java.lang.InterruptedException"
+)
 
 
 class Sink:
@@ -66,7 +71,12 @@ class Sink:
     ):
         if not isinstance(app, App):
             raise ConfigError(f"Sink(app=…): expected an ms.App, got a {type(app).__name__}")
-        for name, function in (("output", output), ("pre", pre), ("post", post), ("late_output", late_output)):
+        for name, function in (
+            ("output", output),
+            ("pre", pre),
+            ("post", post),
+            ("late_output", late_output),
+        ):
             if not callable(function) and (name == "output" or function is not None):
                 raise ConfigError(f"Sink({name}=…): expected a function, got a {type(function).__name__}")
         if query_id is None and is_remote():
@@ -84,7 +94,7 @@ class Sink:
         self._pipeline: Pipeline | None = None
         self._query: str | None = None  # the query that uses this sink
         self._event_schema: StructType | None = None
-        self._stopping = False
+        self._stopping: StreamingQuery | None = None
         self._closed = False
         self._sent = False  # to a Spark Connect server
 
@@ -92,8 +102,7 @@ class Sink:
 
     def __call__(self, df: DataFrame, epoch_id: int) -> None:
         with self._lock:
-            if self._stopping:
-                raise EpochError(f"the query is being stopped; epoch {epoch_id} did not run")
+            self._refuse_while_stopping(epoch_id)
             started = time.perf_counter()
             spark = df.sparkSession
             self._belong_to(spark)
@@ -143,7 +152,9 @@ class Sink:
     def _check_names(self, df: DataFrame) -> None:
         """What Spark could not read back must not run."""
         if not df.columns:
-            raise SchemaError("the DataFrame has no columns, so Spark does not say how many rows it has; keep one")
+            raise SchemaError(
+                "the DataFrame has no columns, so Spark does not say how many rows it has; keep one"
+            )
         returned = [name for one in self.app.program.transactions for name, _ in one.returns]
         names = [*df.columns, *dict.fromkeys(returned)]
         folded = [name.lower() for name in names]
@@ -152,9 +163,13 @@ class Sink:
             return  # two equal names are left to the engine, whose message tells events from returned columns
         same = sorted({name for name in names if name.lower() == clash.lower()})
         if len(same) > 1:
-            raise SchemaError(f"columns {' and '.join(same)} have one name to Spark (spark.sql.caseSensitive); rename one")
+            raise SchemaError(
+                f"columns {' and '.join(same)} have one name to Spark (spark.sql.caseSensitive); rename one"
+            )
 
-    def _report(self, output: Output, ran: bool, to_arrow_ms: float, output_ms: float, total_ms: float) -> None:
+    def _report(
+        self, output: Output, ran: bool, to_arrow_ms: float, output_ms: float, total_ms: float
+    ) -> None:
         self.last_progress = {
             **output.progress,
             "replayed": not ran,
@@ -184,11 +199,20 @@ class Sink:
         be written until the query is started again.
         """
         with self._lock:
-            self._stopping = True
+            self._stopping = query
         try:
             query.stop()
         finally:
-            self._stopping = False
+            self._stopping = None
+
+    def _refuse_while_stopping(self, epoch: int) -> None:
+        """Keep a micro-batch from starting that comes while the query is being stopped."""
+        while (query := self._stopping) is not None:
+            if not query.isActive:
+                raise EpochError(f"epoch {epoch} did not run, as the query is being stopped. {SEEN_AS_STOP}")
+            time.sleep(
+                STOP_POLL_S
+            )  # until Spark knows of it; else this would count as a failure of the query
 
     def close(self) -> None:
         """Free the state. Stop the query first; a batch that is under way is waited for."""
@@ -200,7 +224,9 @@ class Sink:
     def __enter__(self) -> Sink:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
+    ) -> None:
         self.close()
 
     def __repr__(self) -> str:
@@ -210,7 +236,9 @@ class Sink:
         if self._closed:
             raise ClosedError("the sink is closed and its state is gone; make a new one")
         if self._sent:
-            raise ClosedError("this sink went to the Spark Connect server as a copy: its engine and state are there")
+            raise ClosedError(
+                "this sink went to the Spark Connect server as a copy: its engine and state are there"
+            )
         if self._pipeline is None:
             config = self.config or _session_config(spark)
             self._pipeline = Pipeline(self.app.open(config=config), self.path)
@@ -235,9 +263,21 @@ class Sink:
         if self.query_id is None:
             raise ConfigError(QUERY_ID_NEEDED)
         if self._pipeline is not None:
-            raise ConfigError("a sink whose engine is open can't be sent to a Spark Connect server; make a new one")
+            raise ConfigError(
+                "a sink whose engine is open can't be sent to a Spark Connect server; make a new one"
+            )
         self._sent = True
-        names = ("app", "path", "query_id", "config", "last_progress", "_output", "_late_output", "_pre", "_post")
+        names = (
+            "app",
+            "path",
+            "query_id",
+            "config",
+            "last_progress",
+            "_output",
+            "_late_output",
+            "_pre",
+            "_post",
+        )
         return {name: self.__dict__[name] for name in names}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -247,7 +287,9 @@ class Sink:
 
 def _session_config(spark: SparkSession | None) -> Config:
     settings = spark.conf.getAll if spark is not None else {}
-    own = {name[len(CONF_PREFIX) :]: value for name, value in settings.items() if name.startswith(CONF_PREFIX)}
+    own = {
+        name[len(CONF_PREFIX) :]: value for name, value in settings.items() if name.startswith(CONF_PREFIX)
+    }
     return Config.from_mapping(own, f"Spark conf {CONF_PREFIX}*")
 
 
@@ -255,7 +297,9 @@ def _local_path(path: str | os.PathLike[str]) -> str:
     text = os.fspath(path)
     text = re.sub(r"^file:(//)?(?=/)", "", text)
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]*:/", text):
-        raise ConfigError(f"Sink(path={path!r}): expected a local or mounted folder, not an object store or HDFS")
+        raise ConfigError(
+            f"Sink(path={path!r}): expected a local or mounted folder, not an object store or HDFS"
+        )
     return os.path.abspath(text)
 
 
@@ -269,15 +313,13 @@ def _loose(df: DataFrame, schema: StructType) -> DataFrame:
 
     toArrow fails on a null struct whose fields are declared so (pyspark 4.3). For Spark it is only a declaration.
     """
-    nested = [one.dataType != loose.dataType for one, loose in zip(df.schema, schema, strict=True)]
-    if not any(nested):
+    if all(one.dataType == loose.dataType for one, loose in zip(df.schema, schema, strict=True)):
         return df
-    return df.select(
-        *[
-            F.col("`" + one.name.replace("`", "``") + "`").cast(one.dataType).alias(one.name) if strict else one.name
-            for one, strict in zip(schema, nested, strict=True)
-        ]
-    )
+    return df.select(*[F.col(_quoted(one.name)).cast(one.dataType).alias(one.name) for one in schema])
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
 
 
 def _frame(df: Any, name: str) -> DataFrame:

@@ -140,11 +140,7 @@ def _same_values(left: Any, right: Any, what: str) -> None:
 
 def _same_late(left: pa.Table | None, right: pa.Table | None, what: str) -> None:
     if left is not None and right is not None:
-        left, right = (
-            pa.table([canonical_column(one) for one in late.columns], late.column_names)
-            for late in (left, right)
-        )
-        assert_same(left, right, what)
+        _same_tables(left, right, what)
     else:
         _same_values(left, right, what)
 

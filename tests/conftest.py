@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 import morphspark as ms
 from morphspark.testing import both_engines
@@ -15,6 +15,8 @@ sys.path.insert(0, str(Path(__file__).parent))  # scenario.py, strategies.py, â€
 _COMMON = {
     "deadline": None,
     "print_blob": True,
+    "report_multiple_bugs": False,
+    "phases": [Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],
     "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
 }
 # `make test` repeats one sequence of examples, so that it fails or passes for everybody alike; `make fuzz` explores.

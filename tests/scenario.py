@@ -143,7 +143,7 @@ def _run_epoch(engines: BothEngines, section: Section, following: Section | None
         want = dict(zip(expected.names, cells, strict=True))
         got = _output_row(engines, result, row)
         shown = {name: _show(got, name, result) for name in want}
-        wanted = {name: _normal(text, _kind(result, name)) for name, text in want.items()}
+        wanted = {name: _normal(text, kind_of(result, name)) for name, text in want.items()}
         _compare_row(row, shown, wanted)
 
 
@@ -156,18 +156,16 @@ def _output_row(engines: BothEngines, result: pa.Table, row: int) -> dict[str, A
     return {"_status": "diverted"}
 
 
-def _kind(result: pa.Table, name: str) -> str:
-    return "int64" if name == "_place" else str(types.from_arrow(result.schema.field(name).type) or _huge(result, name))
-
-
-def _huge(result: pa.Table, name: str) -> types.Type:
-    """Returned decimals have up to 38 digits, more than columns may."""
+def kind_of(result: pa.Table, name: str) -> str:
+    """The type of an output column; decimals may have up to 38 digits there."""
+    if name == "_place":
+        return "int64"
     kind = result.schema.field(name).type
-    return types.decimal(kind.precision, kind.scale)
+    return str(types.decimal(kind.precision, kind.scale) if pa.types.is_decimal(kind) else types.from_arrow(kind))
 
 
 def _show(got: dict[str, Any], name: str, result: pa.Table) -> str:
-    return show(got.get(name), _kind(result, name))
+    return show(got.get(name), kind_of(result, name))
 
 
 def _normal(text: str, kind: str) -> str:

@@ -3,17 +3,18 @@
 import datetime
 import os
 import threading
+import time
 from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from ledger_events import DDL, EVENTS
 from pyspark import cloudpickle
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, NullType, StringType, TimestampNTZType, TimestampType
-from spark_fixtures import DDL, EVENTS
 
 import morphspark as ms
 from morphspark.apps import streaming_ledger
@@ -132,7 +133,9 @@ def test_pre_and_post(ledger, tmp_path, frame, outputs):
 def test_pre_and_post_must_return_a_dataframe(ledger, tmp_path, frame, outputs, name):
     with (
         ms.Sink(ledger, tmp_path, outputs, **{name: lambda df: None}) as sink,
-        pytest.raises(TypeError, match=rf"Sink\({name}=…\): the function returned a NoneType, not a DataFrame"),
+        pytest.raises(
+            TypeError, match=rf"Sink\({name}=…\): the function returned a NoneType, not a DataFrame"
+        ),
     ):
         sink(frame(), 0)
 
@@ -318,17 +321,31 @@ def test_returned_columns_of_every_type(spark, tmp_path):
 
     @app.on()
     def give(e):
-        return {"b": e.x > 1, "i": e.x + 1, "f": e.x / 2, "s": e.s + "!", "t": e.t, "d": e.d, "n": None}
+        when, price = ms.where(e.x > 0, e.t, e.t), ms.where(e.x > 0, e.d, e.d)
+        return {
+            "b": e.x > 1,
+            "i": e.x + 1,
+            "f": e.x / 2,
+            "s": e.w + "!",
+            "when": when,
+            "price": price,
+            "none": None,
+        }
 
     seen = []
-    df = spark.range(1).selectExpr("3 x", "'s' s", "timestamp'2024-02-29 01:02:03' t", "cast(1.5 as decimal(5, 2)) d")
-    with ms.Sink(app, tmp_path / "state", lambda df, epoch: seen.append((df.dtypes, df.collect()))) as sink:
-        sink(df.toDF("x", "s", "t", "d"), 0)
-    dtypes, (row,) = seen[0]
-    added = {"b": "boolean", "i": "bigint", "f": "double", "s": "string", "t": "timestamp", "d": "decimal(5,2)"}
-    # t and d are event columns; see the refusal below
-    assert {name: kind for name, kind in dtypes if name in added} == added
-    assert (row["b"], row["i"], row["f"]) == (True, 4, 1.5)
+    df = spark.range(1).selectExpr(
+        "3 x", "'s' w", "timestamp'2024-02-29 01:02:03' t", "cast(1.5 as decimal(5, 2)) d"
+    )
+    with ms.Sink(
+        app, tmp_path / "state", lambda df, epoch: seen.append((dict(df.dtypes), df.collect()))
+    ) as sink:
+        sink(df, 0)
+    kinds, (row,) = seen[0]
+    assert [kinds[name] for name in ("b", "i", "f", "s", "when", "price", "none")] == [
+        "boolean", "bigint", "double", "string", "timestamp", "decimal(5,2)", "void",
+    ]  # fmt: skip
+    assert (row["b"], row["i"], row["f"], row["s"]) == (True, 4, 1.5, "s!")
+    assert (row["when"], row["price"], row["none"]) == (row["t"], Decimal("1.50"), None)
 
 
 # --------------------------------------------------------------------------------------------- bad input
@@ -443,7 +460,9 @@ def test_the_streaming_program_of_the_api_document(ledger, spark, feed, tmp_path
     assert os.path.isdir("state/ledger")
 
 
-def test_a_writer_that_failed_gets_the_stored_output_when_the_query_is_started_again(ledger, feed, tmp_path, run_query):
+def test_a_writer_that_failed_gets_the_stored_output_when_the_query_is_started_again(
+    ledger, feed, tmp_path, run_query
+):
     calls = {"pre": 0, "output": []}
 
     def pre(df):
@@ -481,21 +500,43 @@ def test_one_sink_in_two_queries_is_refused(ledger, feed, tmp_path, run_query, o
     feed.add(EVENTS)
     with ms.Sink(ledger, tmp_path / "state", outputs) as sink:
         run_query(feed.stream, sink, "one")
-        with pytest.raises(StreamingQueryException, match="holds the state of query .* make a Sink for each query"):
+        with pytest.raises(
+            StreamingQueryException, match="holds the state of query .* make a Sink for each query"
+        ):
             run_query(feed.stream, sink, "two")
 
 
-def test_a_wrong_schema_stops_the_query_with_a_message(ledger, spark, feed, tmp_path, run_query, outputs):
+def test_a_wrong_schema_stops_the_query_with_a_message(spark, tmp_path, run_query, outputs, feed):
     feed.add(EVENTS)
-    wrong = spark.readStream.schema(DDL.replace("amount long", "amount string")).json(str(feed.folder))
+    wrong = feed.stream.selectExpr("timestamp_micros(ts) ts", "* except (ts)").withColumn(
+        "to_asset", F.lit("x")
+    )
     with (
-        ms.Sink(ledger, tmp_path / "state", outputs) as sink,
-        pytest.raises(StreamingQueryException, match="SchemaError: .*amount"),
+        ms.Sink(streaming_ledger.build(), tmp_path / "state", outputs) as sink,
+        pytest.raises(
+            StreamingQueryException, match="SchemaError: column 'quantity': expected int64, got double"
+        ),
     ):
-        run_query(wrong, sink)
+        run_query(wrong.withColumn("quantity", F.lit(1.5)), sink)
 
 
-def test_stop_ends_a_query_between_two_epochs(spark, tmp_path):
+class SlowToStop:
+    """A query that Spark stops a little later than asked to: the next micro-batch starts in between."""
+
+    def __init__(self, query):
+        self.query = query
+
+    @property
+    def isActive(self):
+        return self.query.isActive
+
+    def stop(self):
+        time.sleep(0.5)
+        self.query.stop()
+
+
+@pytest.mark.parametrize("asked", [lambda query: query, SlowToStop])
+def test_stop_ends_a_query_between_two_epochs(spark, tmp_path, asked):
     started, written = threading.Event(), []
 
     def output(df, epoch):
@@ -504,8 +545,10 @@ def test_stop_ends_a_query_between_two_epochs(spark, tmp_path):
 
     with ms.Sink(streaming_ledger.build(), tmp_path / "state", output) as sink:
         stream = streaming_ledger.stream(spark, rows_per_batch=50, accounts=20)
-        query = stream.writeStream.foreachBatch(sink).option("checkpointLocation", str(tmp_path / "chk")).start()
+        query = (
+            stream.writeStream.foreachBatch(sink).option("checkpointLocation", str(tmp_path / "chk")).start()
+        )
         assert started.wait(60)
-        sink.stop(query)
+        sink.stop(asked(query))
         assert not query.isActive and query.exception() is None
         assert written == [(epoch, 50) for epoch in range(sink.engine.epoch)]

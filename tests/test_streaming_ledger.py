@@ -56,15 +56,18 @@ def test_numpy_events_are_a_function_of_their_arguments():
     assert pc.min(later["ts"]).as_py() > pc.max(events["ts"]).as_py()
 
 
-def test_spark_events(spark):
+@pytest.mark.parametrize("theta", [0, 0.6, 1, 1.2])
+def test_spark_events(spark, theta):
     def generate(seed):
         rows = spark.range(20_000)
-        return ledger.events_of(rows, "id", accounts=1_000, theta=0.6, transfer_ratio=0.3, seed=seed).toArrow()
+        return ledger.events_of(
+            rows, "id", accounts=1_000, theta=theta, transfer_ratio=0.3, seed=seed
+        ).toArrow()
 
     events = generate(seed=3)
     check_events(events, 1_000, 0.3)
-    expected = np.diff(ledger.zipf_cumulative(1_000, 0.6), prepend=0)
-    assert shares_of_hottest(events)[:10].sum() == pytest.approx(expected[:10].sum(), rel=0.3)
+    expected = np.diff(ledger.zipf_cumulative(1_000, theta), prepend=0)
+    assert shares_of_hottest(events)[:10].sum() == pytest.approx(expected[:10].sum(), rel=0.2, abs=0.01)
     assert events.equals(generate(seed=3)) and not events.equals(generate(seed=4))
 
 

@@ -59,9 +59,11 @@ class Arena {
     reserved_ += bytes;
   }
 
+  inline static char empty_[1];  // where nothing is allocated before the first chunk: an address, never read
+
   std::vector<Chunk> chunks_;
-  char* next_ = nullptr;
-  char* end_ = nullptr;
+  char* next_ = empty_;
+  char* end_ = empty_;
   uint64_t used_ = 0;
   uint64_t reserved_ = 0;
 };

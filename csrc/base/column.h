@@ -6,9 +6,9 @@
 
 #include <cstdint>
 #include <memory>
-#include <vector>
 
 #include "arrow/c/abi.h"
+#include "base/buffer.h"
 #include "base/status.h"
 #include "base/value.h"
 
@@ -70,15 +70,15 @@ Status ViewColumn(const ArrowArray& array, Kind kind, Kind element, ColumnView* 
 struct ColumnBuffers {
   int64_t length = 0;
   int64_t null_count = 0;
-  std::vector<uint8_t> validity;  // bits; empty where null_count is 0
-  std::vector<uint8_t> values;
-  std::vector<uint8_t> offsets;  // int32 or int64, empty unless variable-size
+  Buffer validity;  // bits; empty where null_count is 0
+  Buffer values;
+  Buffer offsets;  // int32 or int64, empty unless variable-size
 };
 
 // Moves the buffers into `out`, in canonical form.
 void ExportColumn(ColumnBuffers column, ArrowArray* out);
 
-// Packs one byte per row (0: null) into bits, and counts; drops the bits where no row is null.
-void SetValidity(const std::vector<uint8_t>& valid, ColumnBuffers* column);
+// Packs one byte per row (1: a value, 0: null) into bits, and counts; drops the bits where no row is null.
+void SetValidity(const Buffer& valid, ColumnBuffers* column);
 
 }  // namespace morphspark

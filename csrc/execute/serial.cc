@@ -9,7 +9,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int64_t kTransactionsBetweenLooks = 1024;             // at the clock
 constexpr auto kTimeBetweenPolls = std::chrono::milliseconds(50);  // of the caller
-constexpr int64_t kPrefetchDistance = 8;
+constexpr int64_t kPrefetchDistance = 16;
 
 // Which order column of this row is null.
 ReasonId NullOrderReason(const BatchContext& context, BatchRow row) {
@@ -20,12 +20,12 @@ ReasonId NullOrderReason(const BatchContext& context, BatchRow row) {
   return kNoReason;
 }
 
-void PrefetchRows(const BatchContext& context, const TransactionCode& code, BatchRow row) {
+[[gnu::always_inline]] inline void PrefetchRows(const BatchContext& context, const TransactionCode& code, BatchRow row) {
   for (SiteId id : code.sites) {
     const Site& site = context.code->sites[id];
     if (site.of_element) continue;
     const Slot slot = context.slots[id][row];
-    if (slot < kNullKey) context.tables[site.table]->Prefetch(slot);
+    if (slot < kNullKey) context.tables[site.table]->PrefetchRow(slot);
   }
 }
 

@@ -1,5 +1,6 @@
 #include "output/gather.h"
 
+#include <algorithm>
 #include <stdexcept>
 
 namespace morphspark {
@@ -39,14 +40,16 @@ void GatherFixed(const Source& source, ColumnBuffers* column, ThreadPool* pool) 
   pool->For(source.rows(), kGrain, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       const int64_t at = source.At(row);
-      if (source.Valid(at)) std::memcpy(column->values.data() + row * Width, from + at * Width, Width);
+      uint8_t* to = column->values.data() + row * Width;
+      if (source.Valid(at)) std::memcpy(to, from + at * Width, Width);
+      else std::memset(to, 0, Width);
     }
   });
 }
 
 void GatherBits(const Source& source, ColumnBuffers* column, ThreadPool* pool) {
   const auto* from = source.Buffer<uint8_t>(1);
-  column->values.resize((source.rows() + 7) / 8);
+  column->values.assign((source.rows() + 7) / 8, 0);
   pool->For(source.rows(), kGrain, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       const int64_t at = source.At(row);
@@ -62,6 +65,7 @@ void GatherVariable(const Source& source, ColumnBuffers* column, ThreadPool* poo
   const auto* from = source.Buffer<char>(2);
   column->offsets.resize((source.rows() + 1) * sizeof(Offset));
   auto* offsets = reinterpret_cast<Offset*>(column->offsets.data());
+  offsets[0] = 0;
   for (int64_t row = 0; row < source.rows(); ++row) {
     const int64_t at = source.At(row);
     offsets[row + 1] = offsets[row] + (source.Valid(at) ? from_offsets[at + 1] - from_offsets[at] : 0);
@@ -78,12 +82,52 @@ void GatherVariable(const Source& source, ColumnBuffers* column, ThreadPool* poo
 
 void GatherValidity(const Source& source, ColumnBuffers* column) {
   if (!source.has_nulls()) return;
-  std::vector<uint8_t> valid(source.rows());
+  Buffer valid(source.rows());
   for (int64_t row = 0; row < source.rows(); ++row) valid[row] = source.Valid(source.At(row));
   SetValidity(valid, column);
 }
 
+// Nothing hides under the nulls of an array whose rows stay where they are.
+template <class Hidden>
+bool CleanUnderNulls(const Source& source, Hidden hidden) {
+  for (int64_t row = 0; row < source.rows(); ++row) {
+    if (!source.Valid(row) && hidden(row)) return false;
+  }
+  return true;
+}
+
+template <class Offset>
+bool CleanVariable(const Source& source) {
+  const auto* offsets = source.Buffer<Offset>(1);
+  if (offsets == nullptr || offsets[0] != 0) return source.rows() == 0;
+  return CleanUnderNulls(source, [&](int64_t row) { return offsets[row] != offsets[row + 1]; });
+}
+
+bool CleanFixed(const Source& source, int64_t width) {
+  const auto* values = source.Buffer<uint8_t>(1);
+  return CleanUnderNulls(source, [&](int64_t row) {
+    const uint8_t* value = values + row * width;
+    return std::any_of(value, value + width, [](uint8_t byte) { return byte != 0; });
+  });
+}
+
+bool NoBitsBehind(const uint8_t* bits, int64_t length) { return length % 8 == 0 || bits[length / 8] >> length % 8 == 0; }
+
 }  // namespace
+
+bool IsCanonical(const ArrowArray& array, GatherLayout layout) {
+  if (array.offset != 0) return false;
+  const Source source(array, true, {});
+  const auto* validity = source.Buffer<uint8_t>(0);
+  if (validity != nullptr && (array.null_count == 0 || !NoBitsBehind(validity, array.length))) return false;
+  if (layout.offset_bytes == 4) return CleanVariable<int32_t>(source);
+  if (layout.offset_bytes == 8) return CleanVariable<int64_t>(source);
+  if (layout.bits == 1) {
+    const auto* bits = source.Buffer<uint8_t>(1);
+    return NoBitsBehind(bits, array.length) && CleanUnderNulls(source, [&](int64_t row) { return GetBit(bits, row); });
+  }
+  return CleanFixed(source, layout.bits / 8);
+}
 
 ColumnBuffers Gather(const ArrowArray& array, GatherLayout layout, bool identity, std::span<const int64_t> order,
                      ThreadPool* pool) {

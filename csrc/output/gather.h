@@ -15,6 +15,9 @@ struct GatherLayout {
   int offset_bytes = 0;  // 0: fixed width
 };
 
+// True if an array, as it stands, is what `Gather` would make of it: it can be passed on without a copy.
+bool IsCanonical(const ArrowArray& array, GatherLayout layout);
+
 ColumnBuffers Gather(const ArrowArray& array, GatherLayout layout, bool identity, std::span<const int64_t> order,
                      ThreadPool* pool);
 

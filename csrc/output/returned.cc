@@ -18,7 +18,9 @@ size_t Width(Kind kind) {
 }  // namespace
 
 ReturnedValues::ReturnedValues(Kind kind, int64_t positions)
-    : kind_(kind), set_(positions, 0), values_(positions * Width(kind), 0) {
+    : kind_(kind) {
+  set_.assign(positions, 0);
+  values_.assign(positions * Width(kind), 0);
   if (kind == Kind::kString) strings_.resize(positions, Bytes{"", 0});
 }
 
@@ -55,6 +57,7 @@ ColumnBuffers ReturnedValues::Finish() && {
   }
   column.offsets.resize((strings_.size() + 1) * sizeof(int32_t));
   auto* offsets = reinterpret_cast<int32_t*>(column.offsets.data());
+  offsets[0] = 0;
   uint64_t bytes = 0;
   for (size_t row = 0; row < strings_.size(); ++row) {
     bytes += strings_[row].size;
@@ -63,7 +66,7 @@ ColumnBuffers ReturnedValues::Finish() && {
   }
   column.values.resize(bytes);
   for (size_t row = 0; row < strings_.size(); ++row) {
-    std::memcpy(column.values.data() + offsets[row], strings_[row].data, strings_[row].size);
+    if (strings_[row].size) std::memcpy(column.values.data() + offsets[row], strings_[row].data, strings_[row].size);
   }
   return column;
 }

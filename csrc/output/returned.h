@@ -20,8 +20,8 @@ class ReturnedValues {
 
  private:
   Kind kind_;
-  std::vector<uint8_t> set_;      // one byte per position
-  std::vector<uint8_t> values_;   // fixed-width values; booleans as bytes
+  Buffer set_;                  // one byte per position
+  Buffer values_;               // fixed-width values; booleans as bytes
   std::vector<Bytes> strings_;    // into arena_
   Arena arena_;
 };

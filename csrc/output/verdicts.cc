@@ -23,6 +23,7 @@ ColumnBuffers StatusColumn(std::span<const TransactionStatus> status, ThreadPool
   column.length = rows;
   column.offsets.resize((rows + 1) * sizeof(int32_t));
   auto* offsets = reinterpret_cast<int32_t*>(column.offsets.data());
+  offsets[0] = 0;
   uint64_t bytes = 0;
   for (int64_t row = 0; row < rows; ++row) {
     bytes += kTexts[static_cast<int>(status[row])].size();
@@ -42,9 +43,10 @@ ColumnBuffers StatusColumn(std::span<const TransactionStatus> status, ThreadPool
 ColumnBuffers ReasonColumn(std::span<const ReasonId> reason, std::span<const std::string> texts) {
   ColumnBuffers column;
   column.length = static_cast<int64_t>(reason.size());
-  std::vector<uint8_t> valid(reason.size());
+  Buffer valid(reason.size());
   column.offsets.resize((reason.size() + 1) * sizeof(int32_t));
   auto* offsets = reinterpret_cast<int32_t*>(column.offsets.data());
+  offsets[0] = 0;
   uint64_t bytes = 0;
   for (size_t row = 0; row < reason.size(); ++row) {
     valid[row] = reason[row] != kNoReason;

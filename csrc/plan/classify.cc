@@ -41,13 +41,12 @@ TransactionId FirstMatch(const Code& code, std::span<const ColumnView> columns, 
 
 }  // namespace
 
-std::vector<TransactionId> Classify(const Code& code, std::span<const ColumnView> columns, int64_t count,
-                                    ThreadPool* pool) {
-  std::vector<TransactionId> found(count);
+void Classify(const Code& code, std::span<const ColumnView> columns, int64_t count, ThreadPool* pool,
+              std::vector<TransactionId>* transactions) {
+  transactions->resize(count);
   pool->For(count, kGrain, [&](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; ++row) found[row] = FirstMatch(code, columns, row);
+    for (int64_t row = begin; row < end; ++row) (*transactions)[row] = FirstMatch(code, columns, row);
   });
-  return found;
 }
 
 }  // namespace morphspark

@@ -14,7 +14,7 @@ using TransactionId = uint16_t;
 inline constexpr TransactionId kUnmatched = 0xFFFF;
 
 // By batch row.
-std::vector<TransactionId> Classify(const Code& code, std::span<const ColumnView> columns, int64_t count,
-                                    ThreadPool* pool);
+void Classify(const Code& code, std::span<const ColumnView> columns, int64_t count, ThreadPool* pool,
+              std::vector<TransactionId>* transactions);
 
 }  // namespace morphspark

@@ -25,7 +25,7 @@ class Keys {
   }
   int Compare(BatchRow a, BatchRow b) const {
     for (const ColumnView* column : columns_) {
-      Value left, right;
+      Value left{}, right{};
       column->Load(a, &left);
       column->Load(b, &right);
       if (const int order = ComparePart(column->kind, left, right)) return order;
@@ -38,7 +38,7 @@ class Keys {
   }
   bool Before(BatchRow row, const OrderKey& key) const {
     for (size_t i = 0; i < columns_.size(); ++i) {
-      Value part;
+      Value part{};
       columns_[i]->Load(row, &part);
       if (const int order = ComparePart(columns_[i]->kind, part, key.parts[i])) return order < 0;
     }

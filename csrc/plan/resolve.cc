@@ -1,6 +1,8 @@
 #include "plan/resolve.h"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <string>
 
 namespace morphspark {
@@ -8,138 +10,188 @@ namespace {
 
 constexpr int64_t kGrain = 1 << 13;
 
-// The keys of one site, row by row.
-class SiteKeys {
- public:
-  SiteKeys(const Site& site, const Code& code, std::span<const ColumnView> columns, const Table& table)
-      : site_(site), code_(code), columns_(columns), table_(table) {}
+// Everything that finding the keys of one site needs to know.
+struct SiteContext {
+  const Site& site;
+  const Code& code;
+  std::span<const ColumnView> columns;
+  std::span<const TransactionId> transactions;
+  std::vector<uint8_t> uses;  // by transaction: does it use the site?
+  Table* table;
 
-  // One key into `out`; false if it is null. `buffer` holds composite keys.
-  bool Load(int64_t index, Value* out, std::string* buffer) const {
-    if (site_.of_element) return columns_[site_.parts[0]].child->Load(index, out);
-    if (site_.parts.size() == 1) return Part(0, index, out);
-    buffer->clear();
-    for (size_t part = 0; part < site_.parts.size(); ++part) {
-      Value value;
-      if (!Part(part, index, &value)) return false;
-      AppendKeyPart(table_.spec().key[part], value, buffer);
-    }
-    out->s = {buffer->data(), buffer->size()};
-    return true;
+  // The column of a key of one part; its index is a batch row, or an element of the list column.
+  const ColumnView& only_column() const {
+    const ColumnView& column = columns[site.parts[0]];
+    return site.of_element ? *column.child : column;
   }
-
- private:
+  // A part of a composite key; false if it is null.
   bool Part(size_t part, int64_t row, Value* out) const {
-    const uint32_t source = site_.parts[part];
-    if (!(source & kConstantPart)) return columns_[source].Load(row, out);
+    const uint32_t source = site.parts[part];
+    if (!(source & kConstantPart)) return columns[source].Load(row, out);
     const uint32_t constant = source & ~kConstantPart;
-    *out = code_.constants[constant];
-    return !code_.constant_null[constant];
+    *out = code.constants[constant];
+    return !code.constant_null[constant];
   }
-
-  const Site& site_;
-  const Code& code_;
-  std::span<const ColumnView> columns_;
-  const Table& table_;
-};
-
-// Collects keys until a block is full, then finds them together.
-class BlockFinder {
- public:
-  BlockFinder(const KeyIndex& index, std::vector<Slot>* slots) : index_(index), slots_(*slots) {}
-  ~BlockFinder() { Flush(); }
-
-  void Add(int64_t at, const SiteKeys& keys) {
-    Value key;
-    if (!keys.Load(at, &key, &composites_[count_])) {
-      slots_[at] = kNullKey;
-      return;
-    }
-    where_[count_] = at;
-    if (index_.integer_keys()) integers_[count_] = key.i;
-    else strings_[count_] = key.s;
-    if (++count_ == KeyIndex::kBlock) Flush();
-  }
-
- private:
-  void Flush() {
-    Slot found[KeyIndex::kBlock];
-    if (index_.integer_keys()) index_.FindBlock(integers_, count_, found);
-    else index_.FindBlock(strings_, count_, found);
-    for (int i = 0; i < count_; ++i) slots_[where_[i]] = found[i];
-    count_ = 0;
-  }
-
-  const KeyIndex& index_;
-  std::vector<Slot>& slots_;
-  int count_ = 0;
-  int64_t where_[KeyIndex::kBlock];
-  int64_t integers_[KeyIndex::kBlock];
-  Bytes strings_[KeyIndex::kBlock];
-  std::string composites_[KeyIndex::kBlock];
 };
 
 // Calls visit(index) for every key of the site that a transaction of these rows needs.
 template <class Visit>
-void EachKey(const Site& site, std::span<const ColumnView> columns, std::span<const TransactionId> transactions,
-             const std::vector<uint8_t>& uses, int64_t begin, int64_t end, Visit visit) {
+void EachKey(const SiteContext& context, int64_t begin, int64_t end, Visit visit) {
   for (int64_t row = begin; row < end; ++row) {
-    if (transactions[row] == kUnmatched || !uses[transactions[row]]) continue;
-    if (!site.of_element) {
+    const TransactionId transaction = context.transactions[row];
+    if (transaction == kUnmatched || !context.uses[transaction]) continue;
+    if (!context.site.of_element) {
       visit(row);
       continue;
     }
-    const ColumnView& lists = columns[site.parts[0]];
+    const ColumnView& lists = context.columns[context.site.parts[0]];
     if (lists.IsNull(row)) continue;
     const ListRange range = lists.List(row);
     for (int64_t i = 0; i < range.size; ++i) visit(range.start + i);
   }
 }
 
-std::vector<Slot> ResolveSite(const Site& site, const std::vector<uint8_t>& uses, const Code& code,
-                              std::span<const ColumnView> columns, std::span<const TransactionId> transactions,
-                              Table* table, ThreadPool* pool) {
-  const auto rows = static_cast<int64_t>(transactions.size());
-  const bool empty_lists = site.of_element && columns[site.parts[0]].kind != Kind::kList;
-  if (empty_lists) return {};
-  const bool constant = std::all_of(site.parts.begin(), site.parts.end(), [](uint32_t p) { return p & kConstantPart; });
-  std::vector<Slot> slots(site.of_element ? columns[site.parts[0]].child->length : rows, kNullKey);
-  const SiteKeys keys(site, code, columns, *table);
-  std::string composite;
-  const auto find_or_add = [&](int64_t at) {
-    Value key;
-    if (!keys.Load(at, &key, &composite)) return kNullKey;
-    return table->index().integer_keys() ? table->FindOrAdd(key.i) : table->FindOrAdd(key.s);
-  };
-  if (constant) {  // one key for the whole batch
-    if (rows > 0) slots.assign(rows, find_or_add(0));
-    return slots;
+// Where keys come from: `Load(index, place, key)` gives the key at an index, or false if it is null. `place` is its
+// place in the block, for keys that need memory of their own.
+struct IntegerKeys {
+  using Key = int64_t;
+  const ColumnView& column;
+  bool Load(int64_t index, int, int64_t* key) const {
+    if (column.IsNull(index)) return false;
+    *key = column.Int64(index);
+    return true;
   }
+};
+
+struct StringKeys {
+  using Key = Bytes;
+  const ColumnView& column;
+  bool Load(int64_t index, int, Bytes* key) const {
+    if (column.IsNull(index)) return false;
+    *key = column.String(index);
+    return true;
+  }
+};
+
+struct CompositeKeys {
+  using Key = Bytes;
+  const SiteContext& context;
+  mutable std::array<std::string, KeyIndex::kBlock> buffers;
+  bool Load(int64_t index, int place, Bytes* key) const {
+    std::string& buffer = buffers[place];
+    buffer.clear();
+    for (size_t part = 0; part < context.site.parts.size(); ++part) {
+      Value value;
+      if (!context.Part(part, index, &value)) return false;
+      AppendKeyPart(context.table->spec().key[part], value, &buffer);
+    }
+    *key = {buffer.data(), buffer.size()};
+    return true;
+  }
+};
+
+// Collects keys until a block is full, then finds them together.
+template <class Keys>
+class BlockFinder {
+ public:
+  BlockFinder(const KeyIndex& index, const Keys& keys, Slot* slots) : index_(index), keys_(keys), slots_(slots) {}
+
+  void Add(int64_t at) {
+    if (!keys_.Load(at, count_, &block_[count_])) {
+      slots_[at] = kNullKey;
+      return;
+    }
+    where_[count_] = at;
+    if (++count_ == KeyIndex::kBlock) Flush();
+  }
+  // Finds what is left; true if any key of all was absent.
+  bool Finish() {
+    Flush();
+    return absent_;
+  }
+
+ private:
+  void Flush() {
+    Slot found[KeyIndex::kBlock];
+    index_.FindBlock(block_, count_, found);
+    for (int i = 0; i < count_; ++i) {
+      slots_[where_[i]] = found[i];
+      absent_ |= found[i] == kNoSlot;
+    }
+    count_ = 0;
+  }
+
+  const KeyIndex& index_;
+  const Keys& keys_;
+  Slot* const slots_;
+  int count_ = 0;
+  bool absent_ = false;
+  int64_t where_[KeyIndex::kBlock];
+  typename Keys::Key block_[KeyIndex::kBlock];
+};
+
+// Finds on all threads what is there, then adds what is not, in batch order.
+template <class MakeKeys>
+void FindOrAddAll(const SiteContext& context, MakeKeys make_keys, ThreadPool* pool, std::vector<Slot>* slots) {
+  const auto rows = static_cast<int64_t>(context.transactions.size());
+  std::atomic<bool> absent{false};
   pool->For(rows, kGrain, [&](int64_t begin, int64_t end) {
-    BlockFinder finder(table->index(), &slots);
-    EachKey(site, columns, transactions, uses, begin, end, [&](int64_t at) { finder.Add(at, keys); });
+    const auto keys = make_keys();
+    BlockFinder finder(context.table->index(), keys, slots->data());
+    EachKey(context, begin, end, [&](int64_t at) { finder.Add(at); });
+    // Relaxed: only ever set to true, and read after the pool has joined.
+    if (finder.Finish()) absent.store(true, std::memory_order_relaxed);
   });
-  EachKey(site, columns, transactions, uses, 0, rows, [&](int64_t at) {
-    if (slots[at] == kNoSlot) slots[at] = find_or_add(at);
+  if (!absent.load(std::memory_order_relaxed)) return;
+  const auto keys = make_keys();
+  EachKey(context, 0, rows, [&](int64_t at) {
+    if ((*slots)[at] != kNoSlot) return;
+    typename decltype(make_keys())::Key key{};
+    keys.Load(at, 0, &key);
+    (*slots)[at] = context.table->FindOrAdd(key);
   });
-  return slots;
+}
+
+void ResolveSite(const SiteContext& context, ThreadPool* pool, std::vector<Slot>* slots) {
+  const Site& site = context.site;
+  if (site.of_element && context.columns[site.parts[0]].kind != Kind::kList) return;  // all lists are null
+  const bool constant = std::all_of(site.parts.begin(), site.parts.end(), [](uint32_t p) { return p & kConstantPart; });
+  const size_t rows = context.transactions.size();
+  slots->assign(site.of_element ? context.only_column().length : rows, kNullKey);
+  if (rows == 0) return;
+  if (constant) {  // one key for the whole batch
+    Value key;
+    const bool composite = site.parts.size() > 1;
+    if (!context.Part(0, 0, &key)) return;
+    Bytes bytes = key.s;
+    const CompositeKeys keys{context, {}};
+    if (composite && !keys.Load(0, 0, &bytes)) return;
+    const bool integer = context.table->index().integer_keys();
+    slots->assign(rows, integer ? context.table->FindOrAdd(key.i) : context.table->FindOrAdd(bytes));
+  } else if (site.parts.size() > 1) {
+    FindOrAddAll(context, [&] { return CompositeKeys{context, {}}; }, pool, slots);
+  } else if (context.table->index().integer_keys()) {
+    FindOrAddAll(context, [&] { return IntegerKeys{context.only_column()}; }, pool, slots);
+  } else {
+    FindOrAddAll(context, [&] { return StringKeys{context.only_column()}; }, pool, slots);
+  }
 }
 
 }  // namespace
 
-std::vector<std::vector<Slot>> ResolveKeys(const Code& code, std::span<const ColumnView> columns,
-                                           std::span<const TransactionId> transactions,
-                                           std::span<const std::unique_ptr<Table>> tables, ThreadPool* pool) {
-  std::vector<std::vector<Slot>> slots;
+void ResolveKeys(const Code& code, std::span<const ColumnView> columns, std::span<const TransactionId> transactions,
+                 std::span<const std::unique_ptr<Table>> tables, ThreadPool* pool,
+                 std::vector<std::vector<Slot>>* slots) {
+  slots->resize(code.sites.size());
   for (SiteId id = 0; id < code.sites.size(); ++id) {
+    const Site& site = code.sites[id];
     std::vector<uint8_t> uses(code.transactions.size(), 0);
     for (size_t i = 0; i < uses.size(); ++i) {
       for (SiteId used : code.transactions[i].sites) uses[i] |= used == id;
     }
-    const Site& site = code.sites[id];
-    slots.push_back(ResolveSite(site, uses, code, columns, transactions, tables[site.table].get(), pool));
+    const SiteContext context{site, code, columns, transactions, std::move(uses), tables[site.table].get()};
+    ResolveSite(context, pool, &(*slots)[id]);
   }
-  return slots;
 }
 
 }  // namespace morphspark

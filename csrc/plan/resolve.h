@@ -15,8 +15,8 @@ namespace morphspark {
 
 // For each site the slots of its keys: by batch row, or by element of its list column. Keys that no row has get a
 // slot, in batch order. Rows whose transaction does not use the site are left out.
-std::vector<std::vector<Slot>> ResolveKeys(const Code& code, std::span<const ColumnView> columns,
-                                           std::span<const TransactionId> transactions,
-                                           std::span<const std::unique_ptr<Table>> tables, ThreadPool* pool);
+void ResolveKeys(const Code& code, std::span<const ColumnView> columns, std::span<const TransactionId> transactions,
+                 std::span<const std::unique_ptr<Table>> tables, ThreadPool* pool,
+                 std::vector<std::vector<Slot>>* slots);
 
 }  // namespace morphspark

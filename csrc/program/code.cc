@@ -64,6 +64,11 @@ ColumnLoad ReadLoad(Reader* in) {
   return {dst, in->Index()};
 }
 
+RowLoad ReadRow(Reader* in) {
+  const Register dst = in->Index();
+  return {dst, in->Index()};
+}
+
 Loop ReadLoop(Reader* in) {
   Loop loop;
   loop.lists = in->Indexes();
@@ -110,6 +115,7 @@ TransactionCode ReadTransaction(Reader* in, const std::vector<std::string>& stri
   code.on = in->List<Condition>([&] { return ReadCondition(in, strings); });
   code.instructions = in->List<Instruction>([&] { return ReadInstruction(in); });
   code.loads = in->List<ColumnLoad>([&] { return ReadLoad(in); });
+  code.rows = in->List<RowLoad>([&] { return ReadRow(in); });
   code.loops = in->List<Loop>([&] { return ReadLoop(in); });
   code.accumulators = in->List<Accumulator>([&] { return ReadAccumulator(in); });
   code.sites = in->Indexes();
@@ -181,6 +187,9 @@ Status Code::Validate(std::span<const uint32_t> table_columns) const {
     for (const ColumnLoad& load : transaction.loads) {
       if (load.dst >= registers || load.column >= columns.size()) return wrong("a load names no column");
     }
+    for (const RowLoad& load : transaction.rows) {
+      if (load.dst >= registers || load.site >= sites.size()) return wrong("a row names no site");
+    }
     for (const Loop& loop : transaction.loops) {
       if (loop.lists.empty() || loop.body >= count || loop.after >= count) return wrong("a loop has no body");
       for (uint32_t list : loop.lists) {
@@ -216,9 +225,6 @@ Status Code::Validate(std::span<const uint32_t> table_columns) const {
         case Op::kAccumulate:
           if (one.a >= registers || one.b >= transaction.accumulators.size()) return wrong("a reduction is not there");
           break;
-        case Op::kRowOfEvent:
-          if (one.a >= sites.size()) return wrong("a site is not there");
-          break;
         case Op::kRowOfElement:
           if (one.a >= sites.size() || one.b >= transaction.loops.size()) return wrong("a site is not there");
           if (one.c >= transaction.loops[one.b].lists.size()) return wrong("a list is not there");
@@ -226,8 +232,19 @@ Status Code::Validate(std::span<const uint32_t> table_columns) const {
         case Op::kRowOfKey:
           if (one.aux >= table_columns.size() || uint64_t{one.a} + one.b > registers) return wrong("a key is not there");
           break;
-        case Op::kRead:
-        case Op::kWrite:
+        case Op::kReadI:
+        case Op::kReadB:
+        case Op::kReadS:
+        case Op::kReadD:
+        case Op::kWriteI:
+        case Op::kWriteF:
+        case Op::kWriteB:
+        case Op::kWriteS:
+        case Op::kWriteD:
+        case Op::kIncreaseI:
+        case Op::kDecreaseI:
+        case Op::kIncreaseF:
+        case Op::kDecreaseF:
         case Op::kStore:
           if (one.a >= registers || one.b >= registers) return wrong("a register is not there");
           if (one.aux >= table_columns.size() || one.c >= table_columns[one.aux]) return wrong("a column is not there");

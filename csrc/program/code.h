@@ -33,7 +33,11 @@ namespace morphspark {
   X(And) X(Or) X(Xor) X(Not)                                                                                 \
   X(MinI) X(MaxI) X(MinF) X(MaxF) X(MinD) X(MaxD) X(MinS) X(MaxS)                                            \
   /* state */                                                                                                \
-  X(RowOfEvent) X(RowOfElement) X(RowOfKey) X(CheckKey) X(Read) X(Exists) X(Write) X(Insert) X(Store) X(Delete) \
+  X(RowOfElement) X(RowOfKey) X(CheckKey) X(Exists)             \
+  X(ReadI) X(ReadB) X(ReadS) X(ReadD) X(WriteI) X(WriteF) X(WriteB) X(WriteS) X(WriteD)                      \
+  /* row.column += b: a read, an addition and a write in one */                                              \
+  X(IncreaseI) X(DecreaseI) X(IncreaseF) X(DecreaseF)                                                        \
+  X(Insert) X(Store) X(Delete)                                                                               \
   /* reductions */                                                                                           \
   X(Begin) X(Accumulate) X(Reduce)                                                                           \
   X(Emit)
@@ -77,6 +81,12 @@ struct ColumnLoad {
   uint32_t column;  // index into the batch's used columns
 };
 
+// A row that a site names goes into a register when the transaction starts.
+struct RowLoad {
+  Register dst;
+  SiteId site;
+};
+
 struct Loop {
   std::vector<uint32_t> lists;        // used columns that are iterated in step
   std::vector<ColumnLoad> elements;   // where their elements go: column is the position in `lists`
@@ -118,6 +128,7 @@ struct TransactionCode {
   std::vector<Condition> on;
   std::vector<Instruction> instructions;
   std::vector<ColumnLoad> loads;
+  std::vector<RowLoad> rows;
   std::vector<Loop> loops;
   std::vector<Accumulator> accumulators;
   std::vector<SiteId> sites;  // every site it uses

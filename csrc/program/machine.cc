@@ -70,6 +70,9 @@ ReasonId Machine::Run(const TransactionCode& code, BatchRow row, int64_t positio
   frame_.scratch_.Reset();
   for (const ColumnLoad& load : code.loads) null[load.dst] = !context_.columns[load.column].Load(row, &r[load.dst]);
 
+  for (const RowLoad& load : code.rows) r[load.dst].slot = context_.slots[load.site][row];
+  const std::unique_ptr<Table>* const tables = context_.tables.data();
+
   const Instruction* const begin = code.instructions.data();
   const Instruction* at = begin;
 
@@ -95,6 +98,39 @@ ReasonId Machine::Run(const TransactionCode& code, BatchRow row, int64_t positio
 #define ROW_OR_FAIL(slot)                \
   const Slot slot = r[at->a].slot;       \
   if (slot == kNullKey) [[unlikely]] FAIL(kKeyFailure)
+
+#define READ(kind)                                          \
+  {                                                         \
+    ROW_OR_FAIL(slot);                                      \
+    const Table& table = *tables[at->aux];         \
+    if (!table.Readable(slot)) [[unlikely]] FAIL(kMissing); \
+    r[at->dst] = table.Read<Kind::kind>(slot, at->c);       \
+    null[at->dst] = 0;                                      \
+    break;                                                  \
+  }
+#define WRITE(kind)                                         \
+  {                                                         \
+    ROW_OR_FAIL(slot);                                      \
+    if (null[at->b]) [[unlikely]] FAIL(kNull1);             \
+    Table& table = *tables[at->aux];               \
+    if (!table.Readable(slot)) [[unlikely]] FAIL(kMissing); \
+    table.Own(slot, stamp);                                 \
+    table.StoreAs<Kind::kind>(slot, at->c, r[at->b]);       \
+    break;                                                  \
+  }
+
+#define UPDATE(kind, compute)                               \
+  {                                                         \
+    ROW_OR_FAIL(slot);                                      \
+    Table& table = *tables[at->aux];                        \
+    if (!table.Readable(slot)) [[unlikely]] FAIL(kMissing); \
+    if (null[at->b]) [[unlikely]] FAIL(kNull1);             \
+    Value value = table.Read<Kind::kInt64>(slot, at->c);    \
+    compute;                                                \
+    table.Own(slot, stamp);                                 \
+    table.StoreAs<Kind::kind>(slot, at->c, value);          \
+    break;                                                  \
+  }
 
   for (;; ++at) {
     switch (at->op) {
@@ -273,7 +309,6 @@ ReasonId Machine::Run(const TransactionCode& code, BatchRow row, int64_t positio
       case Op::kMaxS: NEED_AB(); RESULT(s, CompareBytes(r[at->b].s, r[at->a].s) > 0 ? r[at->b].s : r[at->a].s);
 
       // -- state; aux is the table
-      case Op::kRowOfEvent: r[at->dst].slot = context_.slots[at->a][row]; break;
       case Op::kRowOfElement: {
         const Frame::LoopState& state = frame_.loops_[at->b];
         r[at->dst].slot = context_.slots[at->a][state.starts[at->c] + state.next - 1];
@@ -284,38 +319,36 @@ ReasonId Machine::Run(const TransactionCode& code, BatchRow row, int64_t positio
         ROW_OR_FAIL(slot);
         break;
       }
-      case Op::kRead: {
-        ROW_OR_FAIL(slot);
-        const Table& table = *context_.tables[at->aux];
-        if (!table.Readable(slot)) [[unlikely]] FAIL(kMissing);
-        r[at->dst] = table.Read(slot, at->c);
-        null[at->dst] = 0;
-        break;
-      }
+      case Op::kReadI: READ(kInt64);
+      case Op::kReadB: READ(kBool);
+      case Op::kReadS: READ(kString);
+      case Op::kReadD: READ(kDecimal);
+      case Op::kWriteI: WRITE(kInt64);
+      case Op::kWriteF: WRITE(kFloat64);
+      case Op::kWriteB: WRITE(kBool);
+      case Op::kWriteS: WRITE(kString);
+      case Op::kWriteD: WRITE(kDecimal);
+      case Op::kIncreaseI:
+        UPDATE(kInt64, if (__builtin_add_overflow(value.i, r[at->b].i, &value.i)) [[unlikely]] FAIL(kOverflow));
+      case Op::kDecreaseI:
+        UPDATE(kInt64, if (__builtin_sub_overflow(value.i, r[at->b].i, &value.i)) [[unlikely]] FAIL(kOverflow));
+      case Op::kIncreaseF: UPDATE(kFloat64, value.f += r[at->b].f);
+      case Op::kDecreaseF: UPDATE(kFloat64, value.f -= r[at->b].f);
       case Op::kExists: {
         ROW_OR_FAIL(slot);
-        RESULT(i, context_.tables[at->aux]->Exists(slot));
-      }
-      case Op::kWrite: {
-        ROW_OR_FAIL(slot);
-        if (null[at->b]) [[unlikely]] FAIL(kNull1);
-        Table& table = *context_.tables[at->aux];
-        if (!table.Readable(slot)) [[unlikely]] FAIL(kMissing);
-        table.Own(slot, stamp);
-        table.Store(slot, at->c, r[at->b]);
-        break;
+        RESULT(i, tables[at->aux]->Exists(slot));
       }
       case Op::kInsert: {
         ROW_OR_FAIL(slot);
-        Table& table = *context_.tables[at->aux];
+        Table& table = *tables[at->aux];
         if (table.Exists(slot)) FAIL(kExistsFailure);
         table.Insert(slot, stamp);
         break;
       }
-      case Op::kStore: context_.tables[at->aux]->Store(r[at->a].slot, at->c, r[at->b]); break;
+      case Op::kStore: tables[at->aux]->Store(r[at->a].slot, at->c, r[at->b]); break;
       case Op::kDelete: {
         ROW_OR_FAIL(slot);
-        context_.tables[at->aux]->Delete(slot, stamp);
+        tables[at->aux]->Delete(slot, stamp);
         break;
       }
 
@@ -348,6 +381,9 @@ ReasonId Machine::Run(const TransactionCode& code, BatchRow row, int64_t positio
 #undef CHECKED_INT
 #undef CHECKED_DECIMAL
 #undef ROW_OR_FAIL
+#undef READ
+#undef WRITE
+#undef UPDATE
 }
 
 // Finds how many iterations a loop has; false if its lists differ in length. A null list is empty.

@@ -12,20 +12,40 @@ namespace {
 constexpr uint64_t kFirstEntries = 64;
 constexpr uint64_t kHeapCompactBytes = 1 << 20;
 
+// Random bytes of this process, so that nobody outside can choose keys that collide.
 struct Secret {
   std::array<uint32_t, 48> words;  // 192 bytes: XXH3's secret
-  uint64_t multiplier;
+  uint64_t first, last;            // for keys that fit two words
 
   Secret() {
     std::random_device random;
-    for (uint32_t& word : words) word = random();
-    multiplier = (uint64_t{random()} << 32 | random()) | 1;
+    const auto word = [&] { return uint64_t{random()} << 32 | random(); };
+    for (uint32_t& one : words) one = random();
+    first = word();
+    last = word();
   }
 };
 
-const Secret& ProcessSecret() {
-  static const Secret secret;
-  return secret;
+const Secret kSecret;
+
+uint64_t LoadWord(const char* bytes) {
+  uint64_t word;
+  std::memcpy(&word, bytes, sizeof(word));
+  return word;
+}
+
+// Both halves of a 128-bit product: every bit of the operands reaches every bit of the result.
+uint32_t Mix(uint64_t a, uint64_t b) {
+  const auto product = static_cast<unsigned __int128>(a) * b;
+  const uint64_t folded = static_cast<uint64_t>(product >> 64) ^ static_cast<uint64_t>(product);
+  return static_cast<uint32_t>(folded ^ folded >> 32);
+}
+
+bool EqualBytes(const char* a, const char* b, uint64_t size) {
+  if (size >= 8 && size <= 16) {
+    return LoadWord(a) == LoadWord(b) && LoadWord(a + size - 8) == LoadWord(b + size - 8);
+  }
+  return std::memcmp(a, b, size) == 0;
 }
 
 }  // namespace
@@ -33,23 +53,21 @@ const Secret& ProcessSecret() {
 KeyIndex::KeyIndex(bool integer_keys)
     : integer_keys_(integer_keys), entries_(kFirstEntries, Entry{0, kNoSlot}), mask_(kFirstEntries - 1) {}
 
-uint32_t KeyIndex::Hash(int64_t key) {
-  const Secret& secret = ProcessSecret();
-  const uint64_t mixed = static_cast<uint64_t>(key) ^ secret.words[0];
-  const auto product = static_cast<unsigned __int128>(mixed) * secret.multiplier;
-  const uint64_t folded = static_cast<uint64_t>(product >> 64) ^ static_cast<uint64_t>(product);
-  return static_cast<uint32_t>(folded ^ folded >> 32);
-}
+uint32_t KeyIndex::Hash(int64_t key) { return Mix(static_cast<uint64_t>(key) ^ kSecret.first, kSecret.last | 1); }
 
 uint32_t KeyIndex::Hash(Bytes key) {
-  const Secret& secret = ProcessSecret();
-  const uint64_t hash = XXH3_64bits_withSecret(key.data, key.size, secret.words.data(), sizeof(secret.words));
+  if (key.size >= 8 && key.size <= 16) {  // most keys: two words that may overlap
+    const uint64_t last = LoadWord(key.data + key.size - 8) + key.size;
+    return Mix(LoadWord(key.data) ^ kSecret.first, last ^ kSecret.last);
+  }
+  const uint64_t hash = XXH3_64bits_withSecret(key.data, key.size, kSecret.words.data(), sizeof(kSecret.words));
   return static_cast<uint32_t>(hash ^ hash >> 32);
 }
 
 bool KeyIndex::Equal(Slot slot, Bytes key) const {
-  const Bytes own = strings_[slot].bytes();
-  return own.size == key.size && std::memcmp(own.data, key.data, key.size) == 0;
+  const StoredKey& stored = strings_[slot];
+  if (stored.size != key.size) return false;
+  return EqualBytes(stored.bytes().data, key.data, key.size);
 }
 
 uint32_t KeyIndex::HashOf(Slot slot) const {
@@ -65,14 +83,6 @@ Slot KeyIndex::Probe(const Key& key, uint32_t hash) const {
   }
 }
 
-void KeyIndex::PrefetchKey(Slot slot) const {
-  if (integer_keys_) {
-    __builtin_prefetch(&integers_[slot]);
-  } else {
-    __builtin_prefetch(&strings_[slot]);
-  }
-}
-
 // Three passes over a block, so that the misses of all its keys overlap: hash and ask for the entries; look at the
 // first entry and ask for its key; compare.
 template <class Key>
@@ -80,7 +90,7 @@ void KeyIndex::FindBlockOf(const Key* keys, int count, Slot* slots) const {
   uint32_t hashes[kBlock];
   for (int i = 0; i < count; ++i) {
     hashes[i] = Hash(keys[i]);
-    __builtin_prefetch(&entries_[hashes[i] & mask_]);
+    Prefetch(&entries_[hashes[i] & mask_]);
   }
   for (int i = 0; i < count; ++i) {
     const Entry entry = entries_[hashes[i] & mask_];

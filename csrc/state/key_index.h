@@ -16,6 +16,7 @@
 
 #include "base/arena.h"
 #include "base/ids.h"
+#include "base/prefetch.h"
 #include "base/value.h"
 
 namespace morphspark {
@@ -78,7 +79,13 @@ class KeyIndex {
   Slot Probe(const Key& key, uint32_t hash) const;
   template <class Key>
   void FindBlockOf(const Key* keys, int count, Slot* slots) const;
-  void PrefetchKey(Slot slot) const;
+  [[gnu::always_inline]] void PrefetchKey(Slot slot) const {
+    if (integer_keys_) {
+      Prefetch(integers_.data() + slot);
+    } else {
+      Prefetch(strings_.data() + slot);
+    }
+  }
   void Place(uint32_t hash, Slot slot);
   void GrowIfNeeded();
   void CompactHeap();

@@ -11,11 +11,6 @@ namespace {
 constexpr Slot kFirstSlots = 64;
 constexpr uint64_t kHeapCompactBytes = 1 << 20;
 
-uint32_t StoredWidth(Kind kind) {
-  if (kind == Kind::kBool) return 1;
-  return kind == Kind::kString ? sizeof(Bytes) : 8;
-}
-
 bool IsIntegerKey(const TableSpec& spec) { return spec.key.size() == 1 && spec.key[0] == Kind::kInt64; }
 
 }  // namespace
@@ -33,11 +28,12 @@ void AppendKeyPart(Kind kind, const Value& part, std::string* key) {
 Table::Table(TableSpec spec) : spec_(std::move(spec)), index_(IsIntegerKey(spec_)) {
   version_bytes_ = sizeof(VersionHead);
   for (Kind kind : spec_.columns) {
-    columns_.push_back({kind, StoredWidth(kind), {}, nullptr});
+    columns_.push_back({kind, StoredWidth(kind), {}});
     version_bytes_ += StoredWidth(kind);
     has_strings_ |= kind == Kind::kString;
   }
   version_bytes_ = (version_bytes_ + 7) / 8 * 8;
+  single_word_ = columns_.size() == 1 && columns_[0].width == 8;
   for (ColumnId column = 0; column < spec_.defaults.size(); ++column) {
     const std::string& text = spec_.default_text[column];
     if (spec_.columns[column] == Kind::kString) spec_.defaults[column].s = {text.data(), text.size()};
@@ -77,47 +73,31 @@ Slot Table::AddSlot() {
 
 void Table::Grow(Slot slots) {
   headers_.reserve(slots);
+  cells_.clear();
   for (FlatColumn& column : columns_) {
     column.bytes.resize(uint64_t{slots} * column.width);
-    column.data = column.bytes.data();
+    cells_.push_back(column.bytes.data());
   }
 }
 
 // -------------------------------------------------------------------------------------------------- rows
 
 Value Table::ReadStored(Slot slot, ColumnId column) const {
-  Value value;
-  const uint8_t* cell = Cell(slot, column);
   switch (columns_[column].kind) {
-    case Kind::kBool: value.i = *cell; break;
-    case Kind::kString: std::memcpy(&value.s, cell, sizeof(Bytes)); break;
-    case Kind::kDecimal: {
-      int64_t unscaled;
-      std::memcpy(&unscaled, cell, sizeof(unscaled));
-      value.d = unscaled;
-      break;
-    }
-    default: std::memcpy(&value.i, cell, sizeof(int64_t));
+    case Kind::kBool: return ReadStoredAs<Kind::kBool>(slot, column);
+    case Kind::kString: return ReadStoredAs<Kind::kString>(slot, column);
+    case Kind::kDecimal: return ReadStoredAs<Kind::kDecimal>(slot, column);
+    default: return ReadStoredAs<Kind::kInt64>(slot, column);
   }
-  return value;
 }
 
 void Table::Store(Slot slot, ColumnId column, Value value) {
-  uint8_t* cell = Cell(slot, column);
   switch (columns_[column].kind) {
-    case Kind::kBool: *cell = static_cast<uint8_t>(value.i); break;
-    case Kind::kString: {
-      const Bytes copy = heap_.Copy(value.s);
-      std::memcpy(cell, &copy, sizeof(copy));
-      break;
-    }
-    case Kind::kDecimal: {
-      const auto unscaled = static_cast<int64_t>(value.d);
-      std::memcpy(cell, &unscaled, sizeof(unscaled));
-      break;
-    }
-    case Kind::kFloat64: value.f = CanonicalNan(value.f); [[fallthrough]];
-    default: std::memcpy(cell, &value.i, sizeof(int64_t));
+    case Kind::kBool: return StoreAs<Kind::kBool>(slot, column, value);
+    case Kind::kString: return StoreAs<Kind::kString>(slot, column, value);
+    case Kind::kDecimal: return StoreAs<Kind::kDecimal>(slot, column, value);
+    case Kind::kFloat64: return StoreAs<Kind::kFloat64>(slot, column, value);
+    default: return StoreAs<Kind::kInt64>(slot, column, value);
   }
 }
 
@@ -148,22 +128,6 @@ void Table::SetExists(Slot slot, bool exists) {
 
 // ---------------------------------------------------------------------------------------------- versions
 
-void Table::PushVersion(Slot slot, Stamp stamp) {
-  Header& header = headers_[slot];
-  const uint64_t at = log_.size();
-  log_.resize(at + version_bytes_);
-  uint8_t* entry = log_.data() + at;
-  const VersionHead head{header.stamp, header.older_and_exists, slot};
-  std::memcpy(entry, &head, sizeof(head));
-  entry += sizeof(head);
-  for (const FlatColumn& column : columns_) {
-    std::memcpy(entry, column.data + uint64_t{slot} * column.width, column.width);
-    entry += column.width;
-  }
-  header.stamp = stamp;
-  header.older_and_exists = (header.older_and_exists & kExistsBit) | (log_first_ + at / version_bytes_);
-}
-
 void Table::PopVersion() {
   const uint64_t at = log_.size() - version_bytes_;
   const uint8_t* entry = log_.data() + at;
@@ -174,11 +138,12 @@ void Table::PopVersion() {
   rows_ += static_cast<int>((head.older_and_exists & kExistsBit) != 0) -
            static_cast<int>((header.older_and_exists & kExistsBit) != 0);
   header = {head.stamp, head.older_and_exists};
-  for (const FlatColumn& column : columns_) {
-    std::memcpy(column.data + uint64_t{head.slot} * column.width, entry, column.width);
+  for (FlatColumn& column : columns_) {
+    std::memcpy(column.bytes.data() + uint64_t{head.slot} * column.width, entry, column.width);
     entry += column.width;
   }
   log_.resize(at);
+  --log_next_;
 }
 
 void Table::Undo(Stamp stamp) {
@@ -191,8 +156,7 @@ void Table::Undo(Stamp stamp) {
 }
 
 void Table::CommitEpoch() {
-  log_first_ += log_.size() / version_bytes_;
-  log_.clear();
+  log_.resize(0);
   for (Slot slot : touched_) FreeIfUnused(slot);
   touched_.clear();
   CompactHeapIfNeeded();
@@ -287,23 +251,27 @@ const char* SkipParts(const char* at, std::span<const Kind> parts) {
   return at;
 }
 
-class StringColumn {
- public:
-  explicit StringColumn(size_t rows) {
-    column_.length = static_cast<int64_t>(rows);
-    column_.offsets.resize((rows + 1) * sizeof(int32_t));
+// Strings one after the other; `text(row)` is called twice, first for the sizes.
+template <class Text>
+ColumnBuffers StringColumn(size_t rows, Text text) {
+  ColumnBuffers column;
+  column.length = static_cast<int64_t>(rows);
+  column.offsets.resize((rows + 1) * sizeof(int32_t));
+  auto* offsets = reinterpret_cast<int32_t*>(column.offsets.data());
+  offsets[0] = 0;
+  uint64_t bytes = 0;
+  for (size_t row = 0; row < rows; ++row) {
+    bytes += text(row).size;
+    if (bytes > INT32_MAX) throw std::length_error("a string column of the state holds more than 2 GiB");
+    offsets[row + 1] = static_cast<int32_t>(bytes);
   }
-  void Append(Bytes bytes) {
-    column_.values.insert(column_.values.end(), bytes.data, bytes.data + bytes.size);
-    if (column_.values.size() > INT32_MAX) throw std::length_error("a string column holds more than 2 GiB");
-    reinterpret_cast<int32_t*>(column_.offsets.data())[++row_] = static_cast<int32_t>(column_.values.size());
+  column.values.resize(bytes);
+  for (size_t row = 0; row < rows; ++row) {
+    const Bytes one = text(row);
+    if (one.size) std::memcpy(column.values.data() + offsets[row], one.data, one.size);
   }
-  ColumnBuffers Take() { return std::move(column_); }
-
- private:
-  ColumnBuffers column_;
-  size_t row_ = 0;
-};
+  return column;
+}
 
 ColumnBuffers FixedColumn(size_t rows, size_t width) {
   ColumnBuffers column;
@@ -327,31 +295,25 @@ ColumnBuffers Table::ExportKey(size_t part, std::span<const Slot> slots) const {
     }
     return column;
   }
-  StringColumn column(slots.size());
-  for (Slot slot : slots) {
-    Bytes key = index_.BytesKey(slot);
-    if (!single) {
-      const char* at = SkipParts(key.data, before);
-      uint32_t size;
-      std::memcpy(&size, at, sizeof(size));
-      key = {at + sizeof(size), size};
-    }
-    column.Append(key);
-  }
-  return column.Take();
+  return StringColumn(slots.size(), [&](size_t row) -> Bytes {
+    const Bytes key = index_.BytesKey(slots[row]);
+    if (single) return key;
+    const char* at = SkipParts(key.data, before);
+    uint32_t size;
+    std::memcpy(&size, at, sizeof(size));
+    return {at + sizeof(size), size};
+  });
 }
 
 ColumnBuffers Table::ExportValues(ColumnId column, std::span<const Slot> slots) const {
   const Kind kind = columns_[column].kind;
   if (kind == Kind::kString) {
-    StringColumn strings(slots.size());
-    for (Slot slot : slots) strings.Append(ReadStored(slot, column).s);
-    return strings.Take();
+    return StringColumn(slots.size(), [&](size_t row) { return ReadStored(slots[row], column).s; });
   }
   if (kind == Kind::kBool) {
     ColumnBuffers bits;
     bits.length = static_cast<int64_t>(slots.size());
-    bits.values.resize((slots.size() + 7) / 8);
+    bits.values.assign((slots.size() + 7) / 8, 0);
     for (size_t row = 0; row < slots.size(); ++row) {
       if (ReadStored(slots[row], column).i) SetBit(bits.values.data(), static_cast<int64_t>(row));
     }

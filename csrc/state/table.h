@@ -10,7 +10,7 @@
 // at the oldest version that somebody still needs; today nobody does, so it is emptied in O(1).
 //
 // Invariants:
-//   1. older < the log's first id means: no older version is kept.
+//   1. older < the id of the log's first entry means: no older version is kept.
 //   2. Rows written by the running transaction are the newest entries of the log (header stamp = its stamp).
 //   3. A slot with no row and no version is given back at the end of the epoch.
 //
@@ -23,8 +23,10 @@
 #include <vector>
 
 #include "base/arena.h"
+#include "base/buffer.h"
 #include "base/column.h"
 #include "base/ids.h"
+#include "base/prefetch.h"
 #include "base/status.h"
 #include "state/key_index.h"
 
@@ -37,6 +39,12 @@ struct TableSpec {
   std::vector<Value> defaults;           // one per column
   std::vector<std::string> default_text;  // what string defaults point to
 };
+
+// Bytes of a cell in a flat column.
+constexpr uint32_t StoredWidth(Kind kind) {
+  if (kind == Kind::kBool) return 1;
+  return kind == Kind::kString ? sizeof(Bytes) : 8;
+}
 
 // Adds a part of a composite key to its bytes.
 void AppendKeyPart(Kind kind, const Value& part, std::string* key);
@@ -61,14 +69,15 @@ class Table {
   bool Exists(Slot slot) const { return headers_[slot].older_and_exists & kExistsBit; }
   bool Readable(Slot slot) const { return spec_.has_default || Exists(slot); }
 
-  // A column of a readable row, as a register holds it.
+  // A column of a readable row, as a register holds it. kInt64 reads timestamps and floats, too.
+  template <Kind kind>
   Value Read(Slot slot, ColumnId column) const {
     if (!Exists(slot)) [[unlikely]] return spec_.defaults[column];
-    return ReadStored(slot, column);
+    return ReadStoredAs<kind>(slot, column);
   }
-  void Prefetch(Slot slot) const {
-    __builtin_prefetch(&headers_[slot]);
-    __builtin_prefetch(columns_[0].data + uint64_t{slot} * columns_[0].width);
+  [[gnu::always_inline]] void PrefetchRow(Slot slot) const {
+    Prefetch(headers_.data() + slot);
+    Prefetch(cells_[0] + uint64_t{slot} * columns_[0].width);
   }
 
   // Makes the row the transaction's own: its present version goes to the log, once. Creates it from the default
@@ -77,7 +86,25 @@ class Table {
     if (headers_[slot].stamp != stamp) PushVersion(slot, stamp);
     if (!Exists(slot)) [[unlikely]] CreateFromDefault(slot);
   }
-  // Stores a value in a row that the transaction owns.
+  // Stores a value in a row that the transaction owns. kInt64 stores timestamps, too.
+  template <Kind kind>
+  void StoreAs(Slot slot, ColumnId column, const Value& value) {
+    uint8_t* cell = cells_[column] + uint64_t{slot} * StoredWidth(kind);
+    if constexpr (kind == Kind::kBool) {
+      *cell = static_cast<uint8_t>(value.i);
+    } else if constexpr (kind == Kind::kString) {
+      const Bytes copy = heap_.Copy(value.s);
+      std::memcpy(cell, &copy, sizeof(copy));
+    } else if constexpr (kind == Kind::kDecimal) {
+      const auto unscaled = static_cast<int64_t>(value.d);
+      std::memcpy(cell, &unscaled, sizeof(unscaled));
+    } else if constexpr (kind == Kind::kFloat64) {
+      const double canonical = CanonicalNan(value.f);
+      std::memcpy(cell, &canonical, sizeof(canonical));
+    } else {
+      std::memcpy(cell, &value.i, sizeof(value.i));
+    }
+  }
   void Store(Slot slot, ColumnId column, Value value);
   // Creates an absent row; every column is stored next.
   void Insert(Slot slot, Stamp stamp);
@@ -109,12 +136,10 @@ class Table {
     Stamp stamp = 0;
     VersionId older_and_exists = 0;
   };
-  // A flat column; `data` mirrors `bytes` so that reading is one load.
   struct FlatColumn {
     Kind kind;
     uint32_t width;
     std::vector<uint8_t> bytes;
-    uint8_t* data = nullptr;
   };
   // An entry of the log: this head, then the row's columns as they were.
   struct VersionHead {
@@ -127,28 +152,61 @@ class Table {
   template <class Key>
   Slot FindOrAddKey(Key key);
   void Grow(Slot slots);
+  template <Kind kind>
+  Value ReadStoredAs(Slot slot, ColumnId column) const {
+    Value value;
+    const uint8_t* cell = cells_[column] + uint64_t{slot} * StoredWidth(kind);
+    if constexpr (kind == Kind::kBool) {
+      value.i = *cell;
+    } else if constexpr (kind == Kind::kString) {
+      std::memcpy(&value.s, cell, sizeof(Bytes));
+    } else if constexpr (kind == Kind::kDecimal) {
+      int64_t unscaled;
+      std::memcpy(&unscaled, cell, sizeof(unscaled));
+      value.d = unscaled;
+    } else {
+      std::memcpy(&value.i, cell, sizeof(value.i));
+    }
+    return value;
+  }
   Value ReadStored(Slot slot, ColumnId column) const;
-  void PushVersion(Slot slot, Stamp stamp);
+  void PushVersion(Slot slot, Stamp stamp) {
+    Header& header = headers_[slot];
+    const uint64_t at = log_.size();
+    log_.resize(at + version_bytes_);
+    uint8_t* entry = log_.data() + at;
+    const VersionHead head{header.stamp, header.older_and_exists, slot};
+    std::memcpy(entry, &head, sizeof(head));
+    entry += sizeof(head);
+    if (single_word_) {  // the usual row: one load and one store
+      std::memcpy(entry, cells_[0] + uint64_t{slot} * 8, 8);
+    } else {
+      for (const FlatColumn& column : columns_) {
+        std::memcpy(entry, column.bytes.data() + uint64_t{slot} * column.width, column.width);
+        entry += column.width;
+      }
+    }
+    header.stamp = stamp;
+    header.older_and_exists = (header.older_and_exists & kExistsBit) | log_next_++;
+  }
   void PopVersion();
   void CreateFromDefault(Slot slot);
   void SetExists(Slot slot, bool exists);
   void FreeIfUnused(Slot slot);
   void CompactHeapIfNeeded();
-  uint8_t* Cell(Slot slot, ColumnId column) const {
-    const FlatColumn& flat = columns_[column];
-    return flat.data + uint64_t{slot} * flat.width;
-  }
 
   TableSpec spec_;
   KeyIndex index_;
   std::vector<Header> headers_;
   std::vector<FlatColumn> columns_;
+  std::vector<uint8_t*> cells_;  // first cell of each column: what reading and writing need
+  bool single_word_;             // one column of 8 bytes
   bool has_strings_ = false;
   uint64_t rows_ = 0;
 
-  std::vector<uint8_t> log_;  // VersionHead + row image, version_bytes_ each
+  Buffer log_;  // VersionHead + row image, version_bytes_ each
   uint32_t version_bytes_;
-  VersionId log_first_ = 1;  // id of the first entry in log_
+  VersionId log_next_ = 1;  // id of the next entry of log_
 
   std::vector<Slot> free_;     // slots that no key has
   std::vector<Slot> touched_;  // slots added or emptied in this epoch: candidates for free_

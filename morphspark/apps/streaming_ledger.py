@@ -2,7 +2,7 @@
 
     accounts(balance)  assets(amount)        both start at zero, so all there is was once deposited
     deposit     2 writes                     to an account and an asset
-    transfer    4 conditional writes         from one account and asset to another pair; aborts if either is short
+    transfer    4 conditional writes         from an account and an asset to others; aborts if either is short
 
 Events come from Spark (`stream`, for jobs) or from numpy (`generate`, for benchmarks and tests). Both are
 functions of their arguments alone: the same call gives the same events, and so does a replayed micro-batch.
@@ -32,7 +32,8 @@ EVENTS = {
     "quantity": "int64",
 }
 
-START_US = 1_767_225_600_000_000  # 2026-01-01 00:00 UTC; event i happens i microseconds later, so `ts` is unique
+# 2026-01-01 00:00 UTC. Event i happens i microseconds later, so `ts` is unique.
+START_US = 1_767_225_600_000_000
 DEPOSIT_MAX = 1_000
 TRANSFER_MAX = 200
 UNAFFORDABLE = 1_000_000_000_000_000  # what a transfer asks for if it is to abort
@@ -101,18 +102,20 @@ def events_of(
     from pyspark.sql import functions as F
 
     _check_knobs(accounts, theta, transfer_ratio, abort_ratio)
-    if theta >= 1:
-        raise ms.ConfigError(f"theta={theta}: the SQL generator takes a skew below 1; generate() takes any")
     n = F.col(number)
+    power = 1 - theta if theta != 1 else 1e-6  # at 1 the integral below is a logarithm; this is as good
+    lowest, highest = 0.5**power, (accounts + 0.5) ** power
 
     def uniform(salt: str) -> Column:
         """A number in [0, 1) of 53 random bits."""
         return F.shiftrightunsigned(F.xxhash64(n, F.lit(f"{salt}/{seed}")), 11) / F.lit(float(2**53))
 
     def key(prefix: str, salt: str) -> Column:
-        # u^(1/(1-θ)) spreads ranks with a density that falls as rank^-θ: Zipf's law, made continuous.
-        rank = F.floor(F.pow(uniform(salt), F.lit(1 / (1 - theta))) * accounts)
-        return F.concat(F.lit(prefix), F.lpad(rank.cast("string"), _digits(accounts), "0"))
+        # Zipf's law made continuous: x from 1/2 to accounts + 1/2 with a density of x^-θ, by the inverse of
+        # its integral, then rounded to a rank from 1.
+        x = F.pow(lowest + uniform(salt) * (highest - lowest), F.lit(1 / power))
+        index = F.least(F.floor(x + 0.5), F.lit(accounts)) - 1
+        return F.concat(F.lit(prefix), F.lpad(index.cast("string"), _digits(accounts), "0"))
 
     def amount(salt: str) -> Column:
         largest = F.when(transfer, TRANSFER_MAX).otherwise(DEPOSIT_MAX)
@@ -146,9 +149,9 @@ def generate(
 ) -> pa.Table:
     """Events number `first` to `first + rows - 1` as a table.
 
-    Keys follow Zipf's law exactly: key of rank r has a probability in proportion to r^-theta. `abort_ratio` is the
-    share of *transfers* that ask for more than anybody has; others abort only if a balance is really too small,
-    which `initial_state` prevents.
+    Keys follow Zipf's law exactly: the r-th most popular has a probability in proportion to r^-theta. `abort_ratio`
+    is the share of *transfers* that ask for more than anybody has; others abort only if a balance is really too
+    small, which `initial_state` prevents.
     """
     _check_knobs(accounts, theta, transfer_ratio, abort_ratio)
     random = np.random.default_rng([seed, first])

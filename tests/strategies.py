@@ -1,0 +1,694 @@
+"""What Hypothesis draws: whole apps (model.py) and epochs of events for them.
+
+Keys come from small domains, so that rows are shared and keys alias all the time. Values are mostly small, with
+nulls, NaN, both zeros, infinities and the ends of int64 among them. A cell is one drawn byte that picks from its
+type's domain: fast to draw, and shrinking moves towards the plainest values.
+"""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+import scenario
+from hypothesis import strategies as st
+from model import (
+    AppModel,
+    Augment,
+    Col,
+    Const,
+    Delete,
+    Each,
+    Exists,
+    Expr,
+    Force,
+    Insert,
+    Let,
+    Op,
+    Read,
+    Reduce,
+    Require,
+    RowOf,
+    TableModel,
+    TransactionModel,
+    Var,
+    When,
+    Where,
+    Write,
+    arithmetic_type,
+    columns_used,
+    parts,
+    reduced_type,
+    source,
+    statements,
+    unify,
+    walk,
+)
+
+import morphspark as ms
+from morphspark.reference import open_reference
+from morphspark.types import BOOL, FLOAT64, INT64, STRING, TIMESTAMP, Type, decimal, list_of, to_arrow
+
+MONEY, FINE = decimal(9, 2), decimal(18, 6)
+VALUE_TYPES = (INT64, STRING, FLOAT64, BOOL, MONEY, TIMESTAMP, FINE)
+INT64_MAX, INT64_MIN = 2**63 - 1, -(2**63)
+YEAR_2000 = 946_684_800_000_000
+
+# Plain values first: shrinking goes there. Each domain is repeated to spread the rare ones thin.
+_PLAIN = {
+    INT64: [0, 1, 2, 3, -1, 7, 10, -4],
+    STRING: ["a", "b", "", "ab", "é", "c"],
+    FLOAT64: [0.0, 1.0, 0.5, -1.5, 2.0, 0.1],
+    BOOL: [False, True],
+    TIMESTAMP: [YEAR_2000, YEAR_2000 + 1, 0, -1],
+    MONEY: [Decimal("0.00"), Decimal("1.00"), Decimal("0.01"), Decimal("-2.50"), Decimal("10.05")],
+    FINE: [Decimal("0.000000"), Decimal("1.000000"), Decimal("0.333333"), Decimal("-0.000005")],
+}
+_RARE = {
+    INT64: [None, INT64_MAX, INT64_MIN, 2**53 + 1, None, -(2**31), 127],
+    STRING: [None, "\U0001f600", "a\x00b", "zz" * 20, None, "\uffff", "e\u0301"],
+    FLOAT64: [None, float("nan"), -0.0, float("inf"), float("-inf"), 1e308, 5e-324, 1e16, None],
+    BOOL: [None],
+    TIMESTAMP: [None, 253_402_300_799_999_999, -62_135_596_800_000_000],
+    MONEY: [None, Decimal("9999999.99"), Decimal("-9999999.99"), Decimal("0.05")],
+    FINE: [None, Decimal("999999999999.999999"), Decimal("-999999999999.999999"), Decimal("0.500000")],
+}
+DOMAINS = {kind: _PLAIN[kind] * (24 // len(_PLAIN[kind])) + _RARE[kind] for kind in VALUE_TYPES}
+KEYS = {
+    INT64: [1, 2, 3, 1, 2, 0, -1, *[1, 2, 3] * 10, None, INT64_MAX, INT64_MIN],
+    STRING: ["a", "b", "c", "a", "b", "", "é", *["a", "b", "c"] * 10, None, "zz" * 20, "\U0001f600"],
+}
+SIZES = [0, 1, 2, 3, 2, 1, 2]
+
+KEY_COLUMNS = {"k1": INT64, "k2": INT64, "s1": STRING, "s2": STRING}
+EVENT_COLUMNS: dict[str, Type] = {
+    **KEY_COLUMNS,
+    "kind": STRING,
+    "b1": BOOL, "b2": BOOL, "i1": INT64, "i2": INT64, "f1": FLOAT64, "f2": FLOAT64, "s3": STRING,
+    "t1": TIMESTAMP, "t2": TIMESTAMP, "d1": MONEY, "d2": FINE,
+    "lk1": list_of(INT64), "lk2": list_of(INT64), "ls1": list_of(STRING), "li1": list_of(INT64),
+    "lf1": list_of(FLOAT64), "lb1": list_of(BOOL), "ld1": list_of(MONEY), "lt1": list_of(TIMESTAMP),
+}  # fmt: skip
+KINDS = ["x", "y", "z", "x", "y", None]
+ORDER_TYPES = {"int64": INT64, "timestamp": TIMESTAMP, "string": STRING, "decimal": decimal(6, 2)}
+COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
+RETURN_NAMES = ("r_num", "r_num2", "r_int", "r_text", "r_flag", "r_time")
+
+
+@lru_cache(maxsize=None)
+def _upto(largest: int) -> st.SearchStrategy[int]:
+    return st.integers(0, largest)
+
+
+class Chooser:
+    """Draws small decisions; 0 is always the plainest."""
+
+    def __init__(self, draw: Any):
+        self._draw = draw
+
+    def below(self, count: int) -> int:
+        return self._draw(_upto(count - 1)) if count > 1 else 0
+
+    def pick(self, options: Any) -> Any:
+        return options[self.below(len(options))]
+
+    def maybe(self, one_in: int) -> bool:
+        return self.below(one_in) == one_in - 1
+
+    def bytes(self, size: int) -> bytes:
+        return self._draw(st.binary(min_size=size, max_size=size)) if size else b""
+
+
+# -------------------------------------------------------------------------------------------------------- apps
+
+
+@st.composite
+def apps(draw: Any) -> AppModel:
+    return AppMaker(Chooser(draw)).app()
+
+
+class AppMaker:
+    def __init__(self, choose: Chooser):
+        self.choose = choose
+        self.tables: tuple[TableModel, ...] = ()
+        self.names: list[tuple[str, Type]] = []  # bound names in scope
+        self.handles: list[RowOf] = []
+        self.counter = 0
+
+    def app(self) -> AppModel:
+        choose = self.choose
+        order = choose.pick([("ts",), ("ts", "seq"), (), ("ts",)])
+        order_types = {"ts": ORDER_TYPES[choose.pick(["int64", "timestamp", "string", "decimal", "int64"])]}
+        order_types["seq"] = choose.pick([INT64, STRING])
+        events = {**EVENT_COLUMNS, **{name: order_types[name] for name in order}}
+        self.tables = tuple(self.table(index) for index in range(1 + choose.below(3)))
+        forced = not choose.maybe(5)
+        transactions = tuple(self.transaction(i, forced) for i in range(1 + choose.below(3)))
+        late = choose.pick(["admit", "divert", "admit", "fail"])
+        app = AppModel(order, events, choose.maybe(3), late, self.tables, transactions, forced)
+        used = columns_used(app)
+        return replace(app, used=used, events={name: events[name] for name in sorted(used)})
+
+    def table(self, index: int) -> TableModel:
+        choose = self.choose
+        key = choose.pick(
+            [
+                (("key", INT64),),
+                (("key", STRING),),
+                (("x", INT64), ("y", STRING)),
+                (("p", STRING), ("q", STRING), ("r", INT64)),
+            ]
+        )
+        kinds = [INT64 if index == 0 else choose.pick(VALUE_TYPES)]
+        kinds += [choose.pick(VALUE_TYPES) for _ in range(choose.below(3))]
+        columns = tuple((f"c{i}", kind) for i, kind in enumerate(kinds))
+        default = None if choose.maybe(5) else tuple(choose.pick(_PLAIN[kind]) for kind in kinds)
+        return TableModel(f"t{index}", key, columns, default)
+
+    def transaction(self, index: int, forced: bool) -> TransactionModel:
+        choose = self.choose
+        self.names, self.handles = [], []
+        on = choose.pick(
+            [
+                (),
+                (("kind", "x"),),
+                (),
+                (("kind", ["x", "y"]),),
+                (),
+                (("kind", "y"), ("b1", True)),
+                (("i1", [0, 1, 2, 3]),),
+                (("kind", ["z", "x"]), ("f1", 0.5)),
+            ]
+        )
+        body = self.body(2, 1 + choose.below(5))
+        returns = []
+        for name in RETURN_NAMES[: choose.below(len(RETURN_NAMES) + 1)]:
+            if not choose.maybe(3):
+                returns.append((name, self.returned(name)))
+        if forced:
+            body = _with_forced(body, [value for _, value in returns])
+        return TransactionModel(f"tx{index}", on, body, tuple(returns))
+
+    def returned(self, name: str) -> Expr:
+        if name.startswith("r_num"):
+            kind = self.choose.pick([INT64, FLOAT64, MONEY, FINE])
+        else:
+            kind = {"r_int": INT64, "r_text": STRING, "r_flag": BOOL, "r_time": TIMESTAMP}[name]
+        bound = [one for one in self.names if _category(one[1]) == _category(kind)]
+        if bound and self.choose.maybe(2):
+            return Var(*reversed(self.choose.pick(bound)))
+        return self.expr(kind, 2)
+
+    # -- statements
+
+    def body(self, depth: int, count: int) -> tuple[Any, ...]:
+        return tuple(self.statement(depth) for _ in range(count))
+
+    def statement(self, depth: int) -> Any:
+        choose = self.choose
+        makers = [self.write, self.let, self.augment, self.handle, self.write, self.let, self.augment]
+        makers += [self.delete, self.insert, self.require]
+        if depth:
+            makers += [lambda: self.when(depth), lambda: self.each(depth)] * 2
+        return choose.pick(makers)()
+
+    def write(self) -> Write:
+        row, column, kind = self.cell()
+        return Write(row, column, kind, self.assignable(kind))
+
+    def augment(self) -> Any:
+        row, column, kind = self.cell()
+        op = self.choose.pick({"string": ["+"], "timestamp": ["+", "-"]}.get(kind.name, ["+", "-", "*", "//", "%"]))
+        if kind == BOOL:
+            return Write(row, column, kind, self.expr(BOOL, 2))
+        value = self.expr(INT64 if kind == TIMESTAMP else kind, 1)
+        result = arithmetic_type(op, kind, value.type)
+        if result is None or (kind == TIMESTAMP and result != TIMESTAMP):
+            return Write(row, column, kind, value if value.type == kind else self.leaf(kind))
+        return Augment(row, column, kind, op, result, value)
+
+    def let(self) -> Let:
+        value = self.traced(self.choose.pick(VALUE_TYPES), 2)
+        return Let(self.bind(value.type), value)
+
+    def handle(self) -> Let:
+        row = self.row(self.choose.pick(self.tables), plain=True)
+        self.counter += 1
+        bound = RowOf(row.table, None, f"h{self.counter}")
+        self.handles.append(bound)
+        return Let(bound.handle, row)
+
+    def require(self) -> Require:
+        return Require(self.expr(BOOL, 2), self.choose.pick(["no", "not enough", "ünï"]))
+
+    def insert(self) -> Insert:
+        table = self.choose.pick(self.tables)
+        columns = table.columns
+        if table.default is not None:
+            columns = tuple(one for one in columns if not self.choose.maybe(3))
+        return Insert(table.name, self.key(table), tuple((n, self.assignable(k)) for n, k in columns))
+
+    def delete(self) -> Delete:
+        table = self.choose.pick(self.tables)
+        return Delete(table.name, self.key(table))
+
+    def when(self, depth: int) -> When:
+        condition = self.expr(BOOL, 2)
+        return When(condition, self.body(depth - 1, self.choose.below(4)))
+
+    def each(self, depth: int) -> Each:
+        lists = self.lists()
+        names, handles = list(self.names), list(self.handles)
+        bound = tuple(self.bind(one.type.element) for one in lists)
+        body = self.body(depth - 1, 1 + self.choose.below(3))
+        self.names, self.handles = names, handles
+        return Each(lists, bound, body)
+
+    def lists(self) -> tuple[Col, ...]:
+        names = [name for name, kind in EVENT_COLUMNS.items() if kind.element is not None]
+        count = self.choose.pick([1, 1, 2, 1, 3])
+        return tuple(Col(EVENT_COLUMNS[name], name) for name in (self.choose.pick(names) for _ in range(count)))
+
+    def bind(self, kind: Type) -> str:
+        self.counter += 1
+        name = f"v{self.counter}"
+        self.names.append((name, kind))
+        return name
+
+    # -- rows
+
+    def cell(self) -> tuple[RowOf, str, Type]:
+        table = self.choose.pick(self.tables)
+        column, kind = self.choose.pick(table.columns)
+        return self.row(table), column, kind
+
+    def row(self, table: TableModel, plain: bool = False) -> RowOf:
+        handles = [one for one in self.handles if one.table == table.name]
+        if handles and not plain and self.choose.maybe(2):
+            return self.choose.pick(handles)
+        return RowOf(table.name, self.key(table, plain))
+
+    def key(self, table: TableModel, plain: bool = False) -> tuple[Expr, ...]:
+        return tuple(self.key_part(kind, plain) for _, kind in table.key)
+
+    def key_part(self, kind: Type, plain: bool) -> Expr:
+        choose = self.choose
+        bound = [one for one in self.names if one[1] == kind]
+        if bound and choose.maybe(3):
+            return Var(*reversed(choose.pick(bound)))
+        if choose.maybe(4):
+            return Const(kind, choose.pick(KEYS[kind][:3]))
+        if not plain and choose.maybe(8):
+            return self.expr(kind, 1)
+        return Col(kind, choose.pick([name for name, one in KEY_COLUMNS.items() if one == kind]))
+
+    # -- expressions
+
+    def assignable(self, kind: Type) -> Expr:
+        """A value that may be stored in a column of this type: other numbers too."""
+        if kind == FLOAT64 and self.choose.maybe(4):
+            return self.expr(self.choose.pick([INT64, MONEY]), 1)
+        if kind.name == "decimal" and self.choose.maybe(4):
+            return self.expr(INT64, 1)
+        return self.expr(kind, 2)
+
+    def expr(self, kind: Type, depth: int) -> Expr:
+        if depth == 0 or self.choose.maybe(4):
+            return self.leaf(kind)
+        makers = [self.operator, self.where, self.operator, self.reduce, self.coalesce, self.extreme, self.unary]
+        made = self.choose.pick(makers)(kind, depth - 1) if depth else None
+        return made if made is not None else self.leaf(kind)
+
+    def leaf(self, kind: Type, depth: int = 0) -> Expr:
+        choose = self.choose
+        bound = [one for one in self.names if _category(one[1]) == _category(kind)]
+        cells = [(t, c, k) for t in self.tables for c, k in t.columns if _category(k) == _category(kind)]
+        which = choose.below(6)
+        if which in (1, 4) and cells:
+            table, column, found = choose.pick(cells)
+            return Read(found, self.row(table), column)
+        if which in (2, 5) and bound:
+            return Var(*reversed(choose.pick(bound)))
+        if which == 3:
+            values = [one for one in DOMAINS[kind] if one is not None]
+            return _constant(kind, choose.pick(values))
+        return self.column(kind)
+
+    def column(self, kind: Type) -> Expr:
+        return Col(kind, self.choose.pick([name for name, one in EVENT_COLUMNS.items() if one == kind]))
+
+    def traced(self, kind: Type, depth: int) -> Expr:
+        """An expression that is not a bare constant: Python would compute with two of those by itself."""
+        made = self.expr(kind, depth)
+        return self.column(kind) if isinstance(made, Const) else made
+
+    def operator(self, kind: Type, depth: int) -> Expr | None:
+        choose = self.choose
+        if kind == BOOL:
+            return self.condition(depth)
+        if kind == STRING:
+            return Op(STRING, "+", (self.traced(STRING, depth), self.expr(STRING, depth)))
+        if kind == TIMESTAMP:
+            pair = (self.traced(TIMESTAMP, depth), self.expr(INT64, depth))
+            return Op(TIMESTAMP, *choose.pick([("+", pair), ("-", pair), ("+", pair[::-1])]))
+        if kind == INT64:
+            if choose.maybe(8):
+                return Op(INT64, "-", (self.traced(TIMESTAMP, depth), self.expr(TIMESTAMP, depth)))
+            pair = (self.traced(INT64, depth), self.expr(INT64, depth))
+            return Op(INT64, choose.pick(["+", "-", "*", "//", "%"]), choose.pick([pair, pair[::-1]]))
+        if kind == FLOAT64 and choose.maybe(4):
+            return Op(FLOAT64, "/", (self.traced(INT64, depth), self.expr(INT64, depth)))
+        others = [INT64, FLOAT64, MONEY] if kind == FLOAT64 else [INT64, MONEY, FINE]
+        pair = (self.traced(kind, depth), self.expr(choose.pick(others), depth))
+        pair = choose.pick([pair, pair[::-1]])
+        op = choose.pick(["+", "-", "*", "/", "//", "%"])
+        result = arithmetic_type(op, pair[0].type, pair[1].type)
+        return None if result is None or _category(result) != _category(kind) else Op(result, op, pair)
+
+    def condition(self, depth: int) -> Expr:
+        choose = self.choose
+        which = choose.below(7)
+        if which == 0:
+            return Op(BOOL, choose.pick(["&", "|", "^"]), (self.traced(BOOL, depth), self.expr(BOOL, depth)))
+        if which in (1, 6):
+            return Exists(BOOL, self.row(choose.pick(self.tables)))
+        if which == 2:
+            return Op(BOOL, "is_null", (self.traced(choose.pick(VALUE_TYPES), depth),))
+        if which == 3:
+            numbers = [INT64, FLOAT64, MONEY, FINE]
+            pair = (self.traced(choose.pick(numbers), depth), self.expr(choose.pick(numbers), depth))
+            return Op(BOOL, choose.pick(COMPARISONS), pair)
+        kind = choose.pick(VALUE_TYPES)
+        pair = (self.traced(kind, depth), self.expr(kind, depth))
+        return Op(BOOL, choose.pick(COMPARISONS[:2] if kind == BOOL else COMPARISONS), pair)
+
+    def unary(self, kind: Type, depth: int) -> Expr | None:
+        if kind == BOOL:
+            return Op(BOOL, "~", (self.traced(BOOL, depth),))
+        if not kind.is_number:
+            return None
+        arg = self.traced(kind, depth)
+        return Op(arg.type, self.choose.pick(["-", "abs"]), (arg,))
+
+    def where(self, kind: Type, depth: int) -> Expr:
+        condition, chosen, other = self.expr(BOOL, depth), self.expr(kind, depth), self.alike(kind, depth)
+        return Where(unify([chosen.type, other.type]), condition, chosen, other)
+
+    def coalesce(self, kind: Type, depth: int) -> Expr:
+        args = (self.expr(kind, depth), *(self.alike(kind, depth) for _ in range(1 + self.choose.below(2))))
+        return Op(unify([arg.type for arg in args]), "coalesce", args)
+
+    def extreme(self, kind: Type, depth: int) -> Expr | None:
+        if kind == BOOL:
+            return None
+        args = (self.expr(kind, depth), *(self.alike(kind, depth) for _ in range(1 + self.choose.below(2))))
+        return Op(unify([arg.type for arg in args]), self.choose.pick(["min", "max"]), args)
+
+    def alike(self, kind: Type, depth: int) -> Expr:
+        """An expression that can stand beside one of this type without changing the kind of the result."""
+        if kind == FLOAT64:
+            return self.expr(self.choose.pick([FLOAT64, INT64, MONEY]), depth)
+        if kind.name == "decimal":
+            return self.expr(self.choose.pick([MONEY, INT64, FINE]), depth)
+        return self.expr(kind, depth)
+
+    def reduce(self, kind: Type, depth: int) -> Expr | None:
+        choose = self.choose
+        kinds = {"bool": ["any", "all"], "int64": ["sum", "count", "min", "max"], "string": ["min", "max"],
+                 "timestamp": ["min", "max"], "float64": ["sum", "mean", "min", "max"],
+                 "decimal": ["sum", "mean", "min", "max"]}[kind.name]  # fmt: skip
+        reduction = choose.pick(kinds)
+        lists = self.lists()
+        names, handles = list(self.names), list(self.handles)
+        bound = tuple(self.bind(one.type.element) for one in lists)
+        wanted = choose.pick(VALUE_TYPES) if reduction == "count" else kind
+        own = [(n, t) for n, t in zip(bound, (one.type.element for one in lists), strict=True) if t == wanted]
+        value = Var(*reversed(choose.pick(own))) if own and choose.maybe(2) else self.expr(wanted, depth)
+        keep = self.expr(BOOL, depth) if choose.maybe(4) else None
+        self.names, self.handles = names, handles
+        result = reduced_type(reduction, value.type)
+        if result.scale > 38 or _category(result) != _category(kind):
+            return None
+        return Reduce(result, reduction, lists, bound, value, keep)
+
+
+def _category(kind: Type) -> str:
+    return kind.name if kind.element is None else str(kind)
+
+
+def _constant(kind: Type, value: Any) -> Const:
+    """Decimal constants have the type of their digits."""
+    if isinstance(value, Decimal):
+        digits = value.as_tuple()
+        scale = -digits.exponent
+        return Const(decimal(max(len(digits.digits), scale, 1), scale), value)
+    return Const(kind, value)
+
+
+def _with_forced(body: tuple[Any, ...], returned: list[Expr]) -> tuple[Any, ...]:
+    """Put a Force after every Let whose name is used in a side of ms.where."""
+    roots = [part for statement, _ in statements(body) for part in parts(statement)] + returned
+    lazy = {one.name for root in roots for one, side in walk(root) if side and isinstance(one, Var)}
+
+    def forced(block: tuple[Any, ...]) -> tuple[Any, ...]:
+        out: list[Any] = []
+        for statement in block:
+            if isinstance(statement, When | Each):
+                statement = replace(statement, body=forced(statement.body))
+            out.append(statement)
+            if isinstance(statement, Let) and statement.name in lazy and isinstance(statement.value, Expr):
+                out.append(Force(statement.name))
+        return tuple(out)
+
+    return forced(body)
+
+
+# ------------------------------------------------------------------------------------------------------ epochs
+
+
+@dataclass(frozen=True)
+class Epoch:
+    values: dict[str, list[Any]]  # the used columns, as domain values
+    kinds: dict[str, Type | None]  # None: all null, and without a type
+    table: pa.Table  # the same in some Arrow encoding, with columns that nobody uses
+
+
+def epoch(choose: Chooser, app: AppModel, number: int, rows: int, untyped: bool) -> Epoch:
+    values, kinds, arrays = {}, {}, {}
+    for name, kind in app.events.items():
+        cells = choose.bytes(rows * (4 if kind.element is not None else 1))
+        values[name] = _column_values(app, name, kind, cells, number, rows)
+        kinds[name] = kind
+        if untyped and choose.maybe(8) and name not in app.order_by:
+            values[name], kinds[name] = [None] * rows, None
+        arrays[name] = encoded(choose, values[name], kinds[name])
+    for name in ("p1", "p2")[: choose.below(3)]:
+        arrays[name] = _passenger(choose, rows)
+    return Epoch(values, kinds, pa.table(arrays))
+
+
+def _column_values(app: AppModel, name: str, kind: Type, cells: bytes, number: int, rows: int) -> list[Any]:
+    if name in app.order_by:
+        return [_order_value(kind, byte, number) for byte in cells]
+    if name == "kind":
+        return [KINDS[byte % len(KINDS)] for byte in cells]
+    if kind.element is None:
+        domain = KEYS[kind] if name in KEY_COLUMNS else DOMAINS[kind]
+        return [domain[byte % len(domain)] for byte in cells]
+    domain = KEYS[kind.element] if name in ("lk1", "lk2", "ls1") else DOMAINS[kind.element]
+    return [_list_value(domain, row + number, cells[4 * row : 4 * row + 4]) for row in range(rows)]
+
+
+def _list_value(domain: list[Any], row: int, cells: bytes) -> list[Any] | None:
+    """Lists of one event are mostly of one length."""
+    if cells[0] >= 250:
+        return None
+    size = SIZES[cells[0] % len(SIZES)] if cells[0] >= 240 else SIZES[row % len(SIZES)]
+    return [domain[byte % len(domain)] for byte in cells[1 : 1 + size]]
+
+
+def _order_value(kind: Type, byte: int, number: int) -> Any:
+    """Epochs overlap a little, so that some events are late and many keys are equal."""
+    if byte >= 250:
+        return None
+    step = number * 4 + byte % 9
+    if kind == STRING:
+        return f"t{step:03d}"
+    if kind == TIMESTAMP:
+        return YEAR_2000 + step
+    return Decimal(step - 3).scaleb(-2) if kind.name == "decimal" else step - 3
+
+
+def initial_rows(choose: Chooser, table: TableModel) -> pa.Table | None:
+    """Rows to load: distinct keys, no nulls."""
+    rows = {}
+    for _ in range(choose.pick((0, 4, 9))):
+        key = tuple(choose.pick([one for one in KEYS[kind][:7] if one is not None]) for _, kind in table.key)
+        rows[key] = tuple(choose.pick([v for v in DOMAINS[kind] if v is not None]) for _, kind in table.columns)
+    if not rows:
+        return None
+    columns = zip(*((*key, *row) for key, row in rows.items()), strict=True)
+    names = (*table.key, *table.columns)
+    return pa.table({n: plain_array(list(c), k) for (n, k), c in zip(names, columns, strict=True)})
+
+
+# ----------------------------------------------------------------------------------------------------- stories
+
+
+@dataclass(frozen=True)
+class Story:
+    """An app, its initial state and some epochs; prints as a scenario."""
+
+    app: AppModel
+    threads: int
+    max_string_bytes: int
+    initial: dict[str, pa.Table]
+    epochs: list[Epoch]
+
+    @property
+    def config(self) -> ms.Config:
+        return ms.Config(max_string_bytes=self.max_string_bytes)
+
+    def build(self) -> ms.App:
+        lines = ["    " + line for line in source(self.app).splitlines()]
+        return scenario.build_app(scenario.Section("app", "", 0, lines), "<generated>")
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text("\n" + story_text(self))
+
+
+@st.composite
+def stories(draw: Any, sizes: tuple[int, ...] = (1, 8, 12, 5, 16, 9, 6, 0)) -> Story:
+    choose = Chooser(draw)
+    app = AppMaker(choose).app()
+    untyped = choose.maybe(6)
+    threads = 1 + choose.below(3)
+    limit = 60 if choose.maybe(25) else 1 << 24
+    initial = {table.name: initial_rows(choose, table) for table in app.tables}
+    epochs = [epoch(choose, app, i, choose.pick(sizes), untyped) for i in range(choose.pick((1, 4, 5, 3, 4, 2)))]
+    return Story(app, threads, limit, {n: t for n, t in initial.items() if t is not None}, epochs)
+
+
+def story_text(story: Story) -> str:
+    """The story as a scenario file; what is expected is what the reference engine says now."""
+    lines = ["# generated", "", "app", *("    " + line for line in source(story.app).splitlines()), ""]
+    if story.max_string_bytes < 1 << 24:
+        lines += [f"config max_string_bytes={story.max_string_bytes}", ""]
+    engine = open_reference(story.build(), story.config)
+    for name, table in story.initial.items():
+        lines += [f"state {name}", *_grid_lines(table, story.app.table(name)), ""]
+        engine.load(name, table)
+    for one in story.epochs:
+        encodings = ", ".join(f"{field.name}: {field.type}" for field in one.table.schema)
+        lines += [f"# as {encodings}", "epoch", *_epoch_lines(one, engine), ""]
+    return "\n".join(lines)
+
+
+def _grid_lines(table: pa.Table, model: TableModel) -> list[str]:
+    kinds = dict((*model.key, *model.columns))
+    rows = [[scenario.show(row[name], str(kinds[name])) for name in kinds] for row in table.to_pylist()]
+    return _aligned([list(kinds), *rows])
+
+
+def _epoch_lines(one: Epoch, engine: ms.Engine) -> list[str]:
+    names = list(one.values)
+    heads = [f"{name}:{'null' if one.kinds[name] is None else one.kinds[name]}" for name in names]
+    count = one.table.num_rows
+    rows = [[scenario.show(one.values[n][i], str(one.kinds[n])) for n in names] for i in range(count)]
+    lines = _aligned([heads, *rows])
+    number = pa.array(range(count), pa.int64())
+    try:
+        result = engine.process(one.table.append_column(scenario.ROW, number))
+    except ms.MorphsparkError as error:
+        return [*lines, "", f"error {type(error).__name__}: {error}"]
+    shown = [n for n in result.column_names if n not in (*one.table.column_names, scenario.ROW, "_epoch", "_ts")]
+    places = {row: place for place, row in enumerate(result[scenario.ROW].to_pylist())}
+    kinds = {n: scenario.kind_of(result, n) for n in shown}
+    outcomes = [["_status", "_reason", *shown[:-2]]]
+    for row in range(count):
+        got = result.slice(places[row], 1).to_pylist()[0] if row in places else {"_status": "diverted"}
+        outcomes.append([scenario.show(got.get(n), kinds[n]) for n in outcomes[0]])
+    return [f"{a} => {b.strip()}" for a, b in zip(lines, _aligned(outcomes), strict=True)]
+
+
+def _aligned(rows: list[list[str]]) -> list[str]:
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return ["    " + " | ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) for row in rows]
+
+
+# ----------------------------------------------------------------------------------------------- Arrow encodings
+
+
+def plain_array(values: list[Any], kind: Type | None) -> pa.Array:
+    if kind is None:
+        return pa.nulls(len(values))
+    if TIMESTAMP in (kind, kind.element):
+        whole = pa.int64() if kind == TIMESTAMP else pa.list_(pa.int64())
+        return pa.array(values, whole).cast(to_arrow(kind))
+    return pa.array(values, to_arrow(kind))
+
+
+def encoded(choose: Chooser, values: list[Any], kind: Type | None) -> pa.ChunkedArray:
+    """The column in one of the encodings that users have: narrow, dictionary, large, sliced, in chunks."""
+    array = plain_array(values, kind)
+    if kind is not None and choose.maybe(2):
+        array = _recoded(array, choose.pick(_encodings(kind)))
+    layout = choose.below(4)
+    if layout == 1 and len(array):
+        array = pa.concat_arrays([array, array]).slice(len(array))
+    if layout == 2 and len(array) > 1:
+        cut = 1 + choose.below(len(array) - 1)
+        return pa.chunked_array([array.slice(0, cut), array.slice(cut)])
+    return pa.chunked_array([array] if layout != 3 or len(array) else [], type=array.type)
+
+
+def _recoded(array: pa.Array, wanted: Any) -> pa.Array:
+    """The same values in another encoding; the array itself if one of them would not fit."""
+    if wanted == "dictionary":
+        return array.dictionary_encode()
+    try:
+        other = array.cast(wanted)
+        return other if repr(other.cast(array.type).to_pylist()) == repr(array.to_pylist()) else array
+    except pa.ArrowInvalid:
+        return array
+
+
+def _encodings(kind: Type) -> list[Any]:
+    if kind == INT64:
+        return [pa.int8(), pa.int32(), pa.int16(), pa.uint8(), pa.uint32(), "dictionary"]
+    if kind == STRING:
+        return [pa.large_string(), "dictionary", pa.string_view()]
+    if kind == FLOAT64:
+        return [pa.float32(), "dictionary"]
+    if kind == TIMESTAMP:
+        return [pa.timestamp("s"), pa.timestamp("us"), pa.timestamp("ns", "UTC"), pa.timestamp("ms", "Asia/Tokyo")]
+    if kind.name == "decimal":
+        return [pa.decimal256(kind.precision, kind.scale), pa.decimal64(kind.precision, kind.scale)]
+    if kind.element is not None:
+        return [pa.large_list(to_arrow(kind.element))]
+    return ["dictionary"]
+
+
+_STRUCT = pa.struct([("x", pa.int32()), ("y", pa.list_(pa.string()))])
+_PASSENGERS = [
+    pa.array([1, None, 2**64 - 1, 3], pa.uint64()),
+    pa.array([b"a", None, b"", b"bc"], pa.binary()),
+    pa.array([{"x": 1, "y": ["a", None]}, None, {"x": None, "y": None}, {"x": 4, "y": []}], _STRUCT),
+    pa.array([[("k", 1)], None, [], [("l", None), ("m", 2)]], pa.map_(pa.string(), pa.int64())),
+    pa.array([datetime.date(2020, 1, 1), None, datetime.date(1970, 1, 1), None], pa.date32()),
+    pa.array([[[1], [2, None]], None, [], [[]]], pa.list_(pa.list_(pa.int8()))),
+    pa.array(["p", None, "q", "p"]).dictionary_encode(),
+    pa.array([True, None, False, True]),
+    pa.array([b"abc", None, b"xyz", b"..."], pa.binary(3)),
+    pa.array([[1, 2], None, [3, None], [5, 6]], pa.list_(pa.int16(), 2)),
+]
+
+
+def _passenger(choose: Chooser, rows: int) -> pa.Array:
+    """A column that no transaction uses, of a type that none could."""
+    source = choose.pick(_PASSENGERS)
+    return source.take(pa.array([byte % 4 for byte in choose.bytes(rows)], pa.int64()))

@@ -1,0 +1,132 @@
+"""Generated apps on generated events: the native engine, the oracle and the direct evaluation say the same.
+
+`make test` runs a fixed sequence; `make fuzz` explores for MORPHSPARK_FUZZ_SECONDS (1800). A failing example prints as
+a scenario: put it into scripts/, say what is right, and it stays tested.
+"""
+
+import os
+import random
+import time
+from fractions import Fraction
+
+import hypothesis
+import pyarrow as pa
+import pytest
+from direct import Direct
+from hypothesis import given, settings
+from strategies import Chooser, Story, epoch, stories
+
+import morphspark as ms
+from morphspark.testing import both_engines
+
+LONG = os.environ.get("MORPHSPARK_FUZZ") == "long"
+LONG_SECONDS = float(os.environ.get("MORPHSPARK_FUZZ_SECONDS", "1800"))
+PAIRS_WANTED = 2_000
+EXAMPLES = 700
+
+pairs = {"small": 0, "direct": 0, "large": 0}
+
+
+def check(story: Story, size: str = "small") -> None:
+    """Run a story on all engines; compare with the direct evaluation where that is defined."""
+    typed = all(kind is not None for one in story.epochs for kind in one.kinds.values())
+    direct = Direct(story.app) if story.app.forced and typed and story.max_string_bytes >= 1 << 24 else None
+    with both_engines(story.build(), story.config, threads=(story.threads,)) as engines:
+        for name, table in story.initial.items():
+            engines.load(name, table)
+            if direct:
+                direct.load(name, plain_rows(table))
+        for one in story.epochs:
+            pairs[size] += 1
+            try:
+                result = engines.process(one.table)
+            except ms.MorphsparkError as error:
+                check_error(story, direct, one, error)
+                continue
+            if direct:
+                pairs["direct"] += 1
+                compare_direct(story, direct, engines, one, result)
+
+
+def check_error(story, direct, one, error):
+    """Generated batches are well formed: only lateness and long strings can fail an epoch."""
+    if isinstance(error, ms.LateError):
+        assert story.app.late == "fail"
+        if direct:
+            assert any(direct.is_late(event) for event in events_of(one))
+    else:
+        assert isinstance(error, ms.LimitError) and story.max_string_bytes < 1 << 24, repr(error)
+
+
+def compare_direct(story, direct, engines, one, result):
+    expected, diverted = direct.epoch(events_of(one))
+    got = plain_rows(result)
+    assert len(got) == len(expected)
+    assert engines.late.num_rows == len(diverted)
+    for row, (event, status, reason, returned) in zip(got, expected, strict=True):
+        what = f"event {event}"
+        assert row["_status"] == status, f"{what}: {row['_status']} ({row['_reason']}), direct {status} ({reason})"
+        assert (row["_reason"] or "").startswith(reason or ""), f"{what}: {row['_reason']}, direct {reason}"
+        names = [name for name in row if name.startswith("r_")]
+        assert {n: show(row[n]) for n in names} == {n: show(returned.get(n)) for n in names}, what
+    for table in story.app.tables:
+        rows = plain_rows(engines.table(table.name))
+        have = {tuple(row[n] for n, _ in table.key): {n: show(row[n]) for n, _ in table.columns} for row in rows}
+        want = {key: {n: show(v) for n, v in row.items()} for key, row in direct.state[table.name].items()}
+        assert have == want, f"table {table.name}"
+
+
+def show(value):
+    return repr(float(value)) if isinstance(value, float) else repr(value)
+
+
+def events_of(one):
+    names = list(one.values)
+    return [dict(zip(names, row, strict=True)) for row in zip(*one.values.values(), strict=True)] if names else (
+        [{}] * one.table.num_rows
+    )  # fmt: skip
+
+
+def plain_rows(table):
+    """Rows as the direct evaluation has them: timestamps as microseconds, decimals as fractions."""
+    columns = {}
+    for name in table.column_names:
+        column = table[name]
+        if pa.types.is_timestamp(column.type):
+            column = column.cast(pa.timestamp("us", "UTC")).cast(pa.int64())
+        values = column.to_pylist()
+        if pa.types.is_decimal(column.type):
+            values = [None if value is None else Fraction(value) for value in values]
+        columns[name] = values
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+# ------------------------------------------------------------------------------------------------------- tests
+
+
+@pytest.mark.skipif(LONG, reason="make fuzz has its own")
+@settings(max_examples=EXAMPLES)
+@given(stories())
+def test_engines_agree(story):
+    check(story)
+
+
+@pytest.mark.skipif(LONG, reason="make fuzz has its own")
+def test_enough_pairs():
+    """Runs after test_engines_agree; says nothing if that was not selected."""
+    print(f"\n(app, batch) pairs: {pairs}")
+    if pairs["small"]:
+        assert pairs["small"] >= PAIRS_WANTED
+        assert pairs["direct"] >= PAIRS_WANTED / 3
+
+
+@pytest.mark.skipif(not LONG, reason="runs for long: make fuzz")
+def test_engines_agree_for_long():
+    deadline = time.monotonic() + LONG_SECONDS
+    rounds = 0
+    while time.monotonic() < deadline:
+        seed = random.SystemRandom().getrandbits(64)
+        fuzz = hypothesis.seed(seed)(settings(max_examples=300)(given(stories())(check)))
+        fuzz()
+        rounds += 1
+        print(f"\rround {rounds}, seed {seed}, pairs {pairs}", end="", flush=True)
