@@ -5,7 +5,7 @@
         --conf spark.morphspark.threads=2 \\
         conf/ledger_submit.py --folder runs/submit --seconds 20
 
-Settings of the engine are Spark conf keys `spark.morphspark.*`; all of them: conf/ledger.toml, section [engine].
+Settings of the engine are Spark conf keys `spark.morphspark.*`; conf/ledger.toml lists them, in [engine].
 """
 
 import argparse
@@ -36,8 +36,8 @@ app = streaming_ledger.build()
 events = streaming_ledger.stream(spark, options.rows_per_batch)
 
 
-# 3. The results: one row per event, with _status, _reason and what the transaction returned. A micro-batch may
-#    be handed over twice after a failure, always with the same rows; a folder per epoch makes that harmless.
+# 3. The results: one row per event, with _status, _reason and what the transaction returned. An epoch may be
+#    handed over twice after a failure, always with the same rows; a folder per epoch makes that harmless.
 def write(df, epoch):
     df.write.mode("overwrite").parquet(f"{folder}/output/epoch={epoch}")
 

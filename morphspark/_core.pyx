@@ -5,6 +5,7 @@ from cpython.exc cimport PyErr_Occurred
 from cpython.pycapsule cimport PyCapsule_GetPointer
 from libc.stdint cimport int64_t, uint32_t, uint64_t, uintptr_t
 from libcpp cimport bool as cbool
+from libcpp.memory cimport unique_ptr
 from libcpp.string cimport string
 from libcpp.utility cimport move
 from libcpp.vector cimport vector
@@ -300,3 +301,27 @@ cdef class Epoch:
             "execute": seconds.execute,
             "output": seconds.output,
         }
+
+
+cdef class LedgerLoop:
+    """Streaming Ledger as a hand-written C++ loop, for `morphspark bench engine` only."""
+
+    cdef unique_ptr[_native.LedgerLoop] loop
+
+    def __cinit__(self):
+        self.loop.reset(new _native.LedgerLoop())
+
+    def run(self, arrays, kinds):
+        """Seven columns in; the status and balance columns, and the seconds of each stage, out."""
+        cdef vector[_native.ColumnView] views
+        cdef _native.LedgerLoopResult result
+        keep = []
+        view_columns(arrays, kinds, keep, &views)
+        with nogil:
+            result = self.loop.get().Run(views)
+        seconds = {
+            "resolve": result.resolve_seconds,
+            "execute": result.loop_seconds,
+            "output": result.output_seconds,
+        }
+        return export(move(result.status), pa.string()), export(move(result.balance), pa.int64()), seconds

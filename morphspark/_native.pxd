@@ -125,6 +125,16 @@ cdef extern from "engine.h" namespace "morphspark" nogil:
         cbool Validate() except +
 
 
+cdef extern from "bench/ledger_loop.h" namespace "morphspark::bench" nogil:
+    cdef cppclass LedgerLoopResult "morphspark::bench::LedgerLoop::Result":
+        ColumnBuffers status, balance
+        double resolve_seconds, loop_seconds, output_seconds
+
+    cdef cppclass LedgerLoop:
+        LedgerLoop() except +
+        LedgerLoopResult Run(const vector[ColumnView]& columns) except +
+
+
 # Spans are awkward in Cython: these take vectors and pass spans on.
 cdef extern from "python_bridge.h" namespace "morphspark::bridge" nogil:
     Status Decode(const vector[int64_t]& words, vector[string] strings, const Engine& engine, Code* out) except +

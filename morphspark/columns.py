@@ -189,7 +189,7 @@ def canonical(array: pa.Array) -> pa.Array:
     if _is_list(kind):
         buffers = [_validity(array), *array.buffers()[1 : 1 if pa.types.is_fixed_size_list(kind) else 2]]
         return pa.Array.from_buffers(kind, len(array), buffers, children=[canonical(_entries(array))])
-    return _without_idle_validity(_zeros_under_nulls(array))
+    return without_idle_validity(_zeros_under_nulls(array))
 
 
 def _is_canonical(array: pa.Array) -> bool:
@@ -225,11 +225,11 @@ def _is_fixed_width(kind: pa.DataType) -> bool:
     return kinds.is_primitive(kind) or kinds.is_decimal(kind) or kinds.is_fixed_size_binary(kind)
 
 
-def _without_idle_validity(array: pa.Array) -> pa.Array:
-    buffers = array.buffers()
-    if array.null_count or buffers[0] is None or array.type.num_fields:
+def without_idle_validity(array: pa.Array) -> pa.Array:
+    """The same array without the validity buffer that it does not need; shares all others."""
+    if array.null_count or array.type.num_fields or (buffers := array.buffers())[0] is None:
         return array
-    return pa.Array.from_buffers(array.type, len(array), [None, *buffers[1:]])
+    return pa.Array.from_buffers(array.type, len(array), [None, *buffers[1:]], offset=array.offset)
 
 
 def _is_list(kind: pa.DataType) -> bool:

@@ -64,3 +64,10 @@ class Core(Protocol):
         """Rows and bytes of all tables, with what an executed but uncommitted epoch added."""
 
     def close(self) -> None: ...
+
+
+def late_message(count: int, order_by: tuple[str, ...]) -> str:
+    return (
+        f"{count} event(s) are older by {', '.join(order_by)} than an event of a committed epoch, and the app says "
+        f'late="fail"; nothing was changed. Use late="admit" to run them now or late="divert" to set them aside'
+    )

@@ -183,7 +183,7 @@ def watch(query: StreamingQuery, sink: Sink, tally: Tally, until: float) -> None
 
 @contextlib.contextmanager
 def signals_to(event: threading.Event) -> Iterator[None]:
-    """Let Ctrl-C and a polite kill set an event; pyspark's own handler would cancel the running micro-batch."""
+    """Let Ctrl-C and a polite kill set an event; pyspark's own handler would cancel the running batch."""
     names = (signal.SIGINT, signal.SIGTERM)
     before = [signal.signal(name, lambda *_: event.set()) for name in names]
     try:

@@ -8,14 +8,14 @@ import pyarrow as pa
 
 from . import _core, types
 from .app import LATE_POLICIES
+from .arrow_values import to_values
 from .bind import BoundProgram
-from .columns import Batch, canonical, decoded
+from .columns import Batch, canonical, decoded, without_idle_validity
 from .config import Config
-from .core import Outcome, Progress
+from .core import Outcome, Progress, late_message
 from .errors import LateError
 from .lower import kind_code, lower
 from .program import TableSpec
-from .reference import late_message, to_values
 from .types import NULL, Type
 
 
@@ -76,7 +76,7 @@ class NativeCore:
         return pa.table({name: array for (name, _), array in zip(names, arrays, strict=True)})
 
     def gather(self, column: pa.Array, order: pa.Array | None) -> pa.Array:
-        column = decoded(column)
+        column = without_idle_validity(decoded(column))
         layout = _layout(column.type)
         if layout is None:
             return canonical(column if order is None else column.take(order))

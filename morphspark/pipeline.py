@@ -57,6 +57,7 @@ class Output:
     epoch: int
     rows: Stored
     late: Stored | None  # None: no event was diverted
+    event_schema: Any  # Spark's, of the event columns; only the sink looks into it
     progress: dict[str, Any] = field(compare=False)
 
 
@@ -79,15 +80,17 @@ class Pipeline:
             return False
         raise EpochError(_remedy(epoch, following))
 
-    def run(self, epoch: int, events: pa.Table, cast: dict[str, pa.DataType]) -> Output:
-        """Run the next epoch. `cast` names columns of the output that shall have another Arrow type."""
+    def run(
+        self, epoch: int, events: pa.Table, event_schema: Any, order_type: pa.DataType | None = None
+    ) -> Output:
+        """Run the next epoch. `order_type`: the Arrow type that `_ts` shall have, if not the engine's."""
         assert epoch == self.engine.epoch
         started = time.perf_counter()
         rows = self.engine.process(events)
         process_ms = _ms_since(started)
         late = self.engine.late
         # From here on the epoch is committed: if a write fails (a full disk), a repetition writes again.
-        self._store = lambda: self._stored(epoch, _cast(rows, cast), late, process_ms)
+        self._store = lambda: self._stored(epoch, _typed(rows, order_type), late, event_schema, process_ms)
         return self.last()
 
     def last(self) -> Output:
@@ -110,7 +113,9 @@ class Pipeline:
 
     # -- files
 
-    def _stored(self, epoch: int, rows: pa.Table, late: pa.Table | None, process_ms: float) -> Output:
+    def _stored(
+        self, epoch: int, rows: pa.Table, late: pa.Table | None, event_schema: Any, process_ms: float
+    ) -> Output:
         started = time.perf_counter()
         self.folder.mkdir(parents=True, exist_ok=True)
         name = f"epoch-{epoch:012}"
@@ -118,7 +123,7 @@ class Pipeline:
         stored_late = self._write(f"{name}-late.parquet", late) if late is not None and len(late) else None
         counts = {name: self.engine.metrics[-1][name] for name in PROGRESS}
         progress = {**counts, "process_ms": process_ms, "write_ms": _ms_since(started)}
-        return Output(epoch, stored, stored_late, progress)
+        return Output(epoch, stored, stored_late, event_schema, progress)
 
     def _write(self, name: str, rows: pa.Table) -> Stored:
         """Under another name first: a file that has its name is whole."""
@@ -144,9 +149,9 @@ class Pipeline:
 def _remedy(epoch: int, following: int) -> str:
     if following == 0:
         return (
-            f"epoch {epoch} arrived first, but the state is empty and starts with epoch 0. This version keeps "
-            f"state in memory, so a query can't be continued by another process or another Sink: start it with "
-            f"a fresh checkpointLocation (delete the old one, or name another)"
+            f"epoch {epoch} arrived first, but the state is empty and starts with epoch 0. This version "
+            f"keeps state in memory, so no other process and no other Sink can continue a query: start it "
+            f"with a fresh checkpointLocation (delete the old one, or name another)"
         )
     if epoch < following:
         return (
@@ -161,11 +166,11 @@ def _remedy(epoch: int, following: int) -> str:
     )
 
 
-def _cast(rows: pa.Table, wanted: dict[str, pa.DataType]) -> pa.Table:
-    for name, kind in wanted.items():
-        index = rows.schema.get_field_index(name)
-        rows = rows.set_column(index, name, rows.column(index).cast(kind))
-    return rows
+def _typed(rows: pa.Table, order_type: pa.DataType | None) -> pa.Table:
+    if order_type is None:
+        return rows
+    index = rows.schema.get_field_index("_ts")
+    return rows.set_column(index, "_ts", rows.column(index).cast(order_type))
 
 
 def _ms_since(started: float) -> float:

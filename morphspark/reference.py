@@ -6,7 +6,6 @@ Where the two disagree, read this file and `values.py` beside the semantics and 
 
 from __future__ import annotations
 
-import decimal
 from typing import Any
 
 import pyarrow as pa
@@ -14,10 +13,11 @@ import pyarrow as pa
 from . import program as ir
 from . import types, values
 from .app import App
+from .arrow_values import to_array, to_values
 from .bind import BoundProgram, BoundTransaction
 from .columns import Batch, canonical, decoded
 from .config import Config
-from .core import Outcome, Progress
+from .core import Outcome, Progress, late_message
 from .engine import Engine
 from .errors import LateError, LimitError
 from .program import Column, Element, Operand, Ref, Step, TableSpec
@@ -157,13 +157,6 @@ def _order(events: Events, progress: Progress, late: str) -> tuple[list[int], li
     if late == "divert":
         return [row for row in whole if row not in set(late_rows)] + broken, late_rows, len(late_rows)
     return whole + broken, [], len(late_rows)
-
-
-def late_message(count: int, order_by: tuple[str, ...]) -> str:
-    return (
-        f"{count} event(s) are older by {', '.join(order_by)} than an event of a committed epoch, and the app says "
-        f'late="fail"; nothing was changed. Use late="admit" to run them now or late="divert" to set them aside'
-    )
 
 
 def _outcome(
@@ -392,40 +385,3 @@ class Run:
     def _stored(self, table: TableSpec, step: Step, position: int) -> Any:
         kind = table.columns[table.column_index(step.columns[position - 1])][1]
         return values.assign(self._needed(step, position), self.bound.type_of(step.args[position]), kind)
-
-
-# ------------------------------------------------------------------------------------- Arrow ↔ Python values
-
-
-def to_values(array: pa.Array, kind: Type) -> list[Any]:
-    """A column as the values of `values.py`."""
-    if kind.element is not None:
-        return [None if one is None else [_unscaled(x, kind.element) for x in one] for one in _raw(array, kind)]
-    return [_unscaled(one, kind) for one in _raw(array, kind)]
-
-
-def _raw(array: pa.Array, kind: Type) -> list[Any]:
-    if kind == types.TIMESTAMP:
-        array = array.cast(pa.int64())
-    elif kind.element == types.TIMESTAMP:
-        array = array.cast(pa.list_(pa.int64()))
-    return array.to_pylist()
-
-
-def _unscaled(value: Any, kind: Type) -> Any:
-    if value is None or kind.name != "decimal":
-        return value
-    return int(value.scaleb(kind.scale, context=decimal.Context(prec=80)))
-
-
-def to_array(column: list[Any], kind: Type) -> pa.Array:
-    if kind.name == "decimal":
-        column = [None if one is None else _scaled(one, kind.scale) for one in column]
-    if kind == types.TIMESTAMP:
-        return canonical(pa.array(column, pa.int64()).cast(types.to_arrow(kind)))
-    return canonical(pa.array(column, types.to_arrow(kind)))
-
-
-def _scaled(unscaled: int, scale: int) -> decimal.Decimal:
-    digits = tuple(map(int, str(abs(unscaled))))
-    return decimal.Decimal((int(unscaled < 0), digits, -scale))

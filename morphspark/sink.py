@@ -2,7 +2,7 @@
 
 This is the only module of the core path that knows pyspark. Per micro-batch:
 
-    pre(df) → toArrow → pipeline (run, or the stored output again) → Parquet file → post(df) → output(df, epoch)
+    pre(df) → toArrow → pipeline (runs it, or has its output) → Parquet file → post(df) → output(df, epoch)
 
 The DataFrame given to `output` reads a file. So however many actions the writer starts on it, nothing runs
 again; and it is many times faster than handing Arrow back through `createDataFrame`.
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 CONF_PREFIX = "spark.morphspark."
 QUERY_ID_NEEDED = "on Spark Connect a sink can't ask Spark for its query: name it, Sink(…, query_id='ledger')"
+TRAVELS = ("app", "path", "query_id", "config", "last_progress", "_output", "_late_output", "_pre", "_post")
 STOP_POLL_S = 0.005
 # Spark searches the message of an exception for these words, to tell a stop from a failure (StreamExecution).
 SEEN_AS_STOP = (
@@ -47,15 +48,15 @@ class Sink:
     """What `writeStream.foreachBatch` calls: runs every micro-batch as one epoch of `app`.
 
     path         a folder for what the sink keeps; local, or mounted at the same place on all executors
-    output       called as output(df, epoch) with one row per event, in transaction order. After a failure it may
-                 be called again for the same epoch with the same rows: write so that twice is once
+    output       called as output(df, epoch) with one row per event, in transaction order. After a failure it
+                 may be called again for the same epoch with the same rows: write so that twice is once
     pre, post    DataFrame → DataFrame, before and after the transactions
     late_output  called like `output` with the events that `App(late="divert")` set aside, if there are any
     query_id     a name for the query; needed on Spark Connect, where a sink can't ask Spark
     config       an ms.Config; otherwise the settings `spark.morphspark.*` of the session, read once
 
-    One sink serves one query. State is in memory: it lives as long as the sink, also over a restart of the query
-    in the same process. `close()` frees it; a sink is a context manager, too.
+    One sink serves one query. State is in memory: it lives as long as the sink, also when the query is
+    stopped and started again in the same process. `close()` frees it; a sink is a context manager, too.
     """
 
     def __init__(
@@ -71,14 +72,10 @@ class Sink:
     ):
         if not isinstance(app, App):
             raise ConfigError(f"Sink(app=…): expected an ms.App, got a {type(app).__name__}")
-        for name, function in (
-            ("output", output),
-            ("pre", pre),
-            ("post", post),
-            ("late_output", late_output),
-        ):
-            if not callable(function) and (name == "output" or function is not None):
-                raise ConfigError(f"Sink({name}=…): expected a function, got a {type(function).__name__}")
+        _check_callable("output", output)
+        for name, function in {"pre": pre, "post": post, "late_output": late_output}.items():
+            if function is not None:
+                _check_callable(name, function)
         if query_id is None and is_remote():
             raise ConfigError(QUERY_ID_NEEDED)
         self.app = app
@@ -93,7 +90,7 @@ class Sink:
         self._lock = threading.RLock()
         self._pipeline: Pipeline | None = None
         self._query: str | None = None  # the query that uses this sink
-        self._event_schema: StructType | None = None
+        self._checked: StructType | None = None  # the schema whose names were found to be in order
         self._stopping: StreamingQuery | None = None
         self._closed = False
         self._sent = False  # to a Spark Connect server
@@ -110,59 +107,50 @@ class Sink:
             runs = pipeline.is_next(epoch_id)
             to_arrow_ms = 0.0
             if runs:
-                events = self._events(df)
+                events, schema = self._events(df)
                 to_arrow_ms = _ms_since(started)
-                output = pipeline.run(epoch_id, events, self._casts())
+                output = pipeline.run(epoch_id, events, schema, self._order_type(schema))
             else:
                 output = pipeline.last()
             handing = time.perf_counter()
             self._hand_over(spark, output)
             self._report(output, runs, to_arrow_ms, _ms_since(handing), _ms_since(started))
 
-    def _events(self, df: DataFrame) -> pa.Table:
+    def _events(self, df: DataFrame) -> tuple[pa.Table, StructType]:
+        """The events, and the schema that they shall have again when they come back."""
         if self._pre is not None:
             df = _frame(self._pre(df), "pre")
-        self._check_names(df)
-        self._event_schema = df.schema.toNullable()  # what comes back from a file may always be null
-        return _loose(df, self._event_schema).toArrow()
+        schema = df.schema.toNullable()  # what is read from a file may always be null
+        if schema != self._checked:
+            self._check_names(df.sparkSession, schema.names)
+            self._checked = schema
+        return _loose(df, schema).toArrow(), schema
 
     def _hand_over(self, spark: SparkSession, output: Output) -> None:
-        rows = self._read(spark, output.rows)
+        rows = _read(spark, output.rows, output.event_schema)
         if self._post is not None:
             rows = _frame(self._post(rows), "post")
         self._output(rows, output.epoch)
         if self._late_output is not None and output.late is not None:
-            self._late_output(self._read(spark, output.late), output.epoch)
+            self._late_output(_read(spark, output.late, output.event_schema), output.epoch)
 
-    def _read(self, spark: SparkSession, stored: Stored) -> DataFrame:
-        # With the schema given Spark need not open the file, and every event column has the type it came with.
-        events = self._event_schema
-        assert events is not None
-        added = [name for name in stored.schema.names if name not in events.names]
-        own = [StructField(name, from_arrow_type(stored.schema.field(name).type)) for name in added]
-        return spark.read.schema(StructType([*events.fields, *own])).parquet(_uri(stored.file))
+    def _order_type(self, schema: StructType) -> pa.DataType | None:
+        """The type that `_ts` shall have, where the engine would give it another."""
+        without_zone = [one.name for one in schema if isinstance(one.dataType, TimestampNTZType)]
+        return pa.timestamp("us") if self.app.order_by[:1] and self.app.order_by[0] in without_zone else None
 
-    def _casts(self) -> dict[str, pa.DataType]:
-        """`_ts` has the type of the first order column, also if that knows no time zone."""
-        first = self.app.order_by[0] if self.app.order_by else None
-        fields = self._event_schema.fields if self._event_schema is not None else []
-        without_zone = any(one.name == first and isinstance(one.dataType, TimestampNTZType) for one in fields)
-        return {"_ts": pa.timestamp("us")} if without_zone else {}
-
-    def _check_names(self, df: DataFrame) -> None:
-        """What Spark could not read back must not run."""
-        if not df.columns:
+    def _check_names(self, spark: SparkSession, columns: list[str]) -> None:
+        """What Spark could not read back must not run. (Two equal names are left to the engine.)"""
+        if not columns:
             raise SchemaError(
                 "the DataFrame has no columns, so Spark does not say how many rows it has; keep one"
             )
         returned = [name for one in self.app.program.transactions for name, _ in one.returns]
-        names = [*df.columns, *dict.fromkeys(returned)]
-        folded = [name.lower() for name in names]
-        clash = next((name for name in names if folded.count(name.lower()) > 1), None)
-        if clash is None or df.sparkSession.conf.get("spark.sql.caseSensitive") == "true":
-            return  # two equal names are left to the engine, whose message tells events from returned columns
-        same = sorted({name for name in names if name.lower() == clash.lower()})
-        if len(same) > 1:
+        spellings: dict[str, set[str]] = {}
+        for name in [*columns, *returned]:
+            spellings.setdefault(name.lower(), set()).add(name)
+        same = next((sorted(names) for names in spellings.values() if len(names) > 1), None)
+        if same is not None and spark.conf.get("spark.sql.caseSensitive") != "true":
             raise SchemaError(
                 f"columns {' and '.join(same)} have one name to Spark (spark.sql.caseSensitive); rename one"
             )
@@ -183,7 +171,7 @@ class Sink:
 
     @property
     def engine(self) -> Engine:
-        """The live engine (classic Spark). Before the first epoch it can be given initial state: `engine.load(…)`."""
+        """The live engine (classic Spark). Before the query starts, `engine.load(…)` gives it initial state."""
         pipeline = self._pipeline
         if pipeline is None:
             from pyspark.sql import SparkSession
@@ -195,8 +183,8 @@ class Sink:
     def stop(self, query: StreamingQuery) -> None:
         """Stop the query between two micro-batches (classic Spark).
 
-        `query.stop()` alone interrupts the batch under way: its transactions may be committed and its output not
-        be written until the query is started again.
+        `query.stop()` alone interrupts the micro-batch under way: its transactions may be committed, and its
+        output not be written until the query is started again.
         """
         with self._lock:
             self._stopping = query
@@ -208,11 +196,10 @@ class Sink:
     def _refuse_while_stopping(self, epoch: int) -> None:
         """Keep a micro-batch from starting that comes while the query is being stopped."""
         while (query := self._stopping) is not None:
+            # Before Spark knows that it shall stop, an exception would count as a failure of the query.
             if not query.isActive:
                 raise EpochError(f"epoch {epoch} did not run, as the query is being stopped. {SEEN_AS_STOP}")
-            time.sleep(
-                STOP_POLL_S
-            )  # until Spark knows of it; else this would count as a failure of the query
+            time.sleep(STOP_POLL_S)
 
     def close(self) -> None:
         """Free the state. Stop the query first; a batch that is under way is waited for."""
@@ -252,13 +239,13 @@ class Sink:
         query = self.query_id if context is None else context.getLocalProperty("sql.streaming.queryId")
         if self._query is not None and query is not None and query != self._query:
             raise EpochError(
-                f"this sink holds the state of query {self._query}, and query {query} called it; make a Sink for each "
-                f"query (a query started with a fresh checkpointLocation is a new one)"
+                f"this sink holds the state of query {self._query}, and query {query} called it; make a Sink "
+                f"for each query (a query started with a fresh checkpointLocation is a new one)"
             )
         self._query = self._query or query
 
-    # On Spark Connect a sink travels to a Python process beside the server, once per query, and opens its engine
-    # there. What stays with the client has no state.
+    # On Spark Connect a sink travels to a Python process beside the server, once per query, and opens its
+    # engine there. What stays with the client has no state.
     def __getstate__(self) -> dict[str, Any]:
         if self.query_id is None:
             raise ConfigError(QUERY_ID_NEEDED)
@@ -267,18 +254,7 @@ class Sink:
                 "a sink whose engine is open can't be sent to a Spark Connect server; make a new one"
             )
         self._sent = True
-        names = (
-            "app",
-            "path",
-            "query_id",
-            "config",
-            "last_progress",
-            "_output",
-            "_late_output",
-            "_pre",
-            "_post",
-        )
-        return {name: self.__dict__[name] for name in names}
+        return {name: self.__dict__[name] for name in TRAVELS}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -303,15 +279,22 @@ def _local_path(path: str | os.PathLike[str]) -> str:
     return os.path.abspath(text)
 
 
+def _read(spark: SparkSession, stored: Stored, events: StructType) -> DataFrame:
+    # With the schema given Spark need not open the file, and every event column has the type it came with.
+    added = [field for field in stored.schema if field.name not in events.names]
+    own = [StructField(field.name, from_arrow_type(field.type)) for field in added]
+    return spark.read.schema(StructType([*events.fields, *own])).parquet(_uri(stored.file))
+
+
 def _uri(file: os.PathLike[str]) -> str:
     """For Spark, whose default file system may be another, and who takes `[a]*` for a pattern."""
     return "file://" + re.sub(r"([\\{}\[\]*?])", r"\\\1", os.fspath(file))
 
 
 def _loose(df: DataFrame, schema: StructType) -> DataFrame:
-    """The same rows, where nothing inside a column is declared as never null.
+    """The same rows, but nothing inside a column is declared as never null.
 
-    toArrow fails on a null struct whose fields are declared so (pyspark 4.3). For Spark it is only a declaration.
+    toArrow fails on a null struct whose fields are declared so (pyspark 4.3).
     """
     if all(one.dataType == loose.dataType for one, loose in zip(df.schema, schema, strict=True)):
         return df
@@ -320,6 +303,11 @@ def _loose(df: DataFrame, schema: StructType) -> DataFrame:
 
 def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
+
+
+def _check_callable(name: str, function: Any) -> None:
+    if not callable(function):
+        raise ConfigError(f"Sink({name}=…): expected a function, got a {type(function).__name__}")
 
 
 def _frame(df: Any, name: str) -> DataFrame:

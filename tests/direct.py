@@ -418,7 +418,8 @@ def reduction(kind: str, values: list[Any], given: Type, result: Type) -> Any:
     if kind in ("any", "all"):
         return any(values) if kind == "any" else all(values)
     if kind == "sum":
-        return float_sum(values) if given == FLOAT64 else fits(sum(values), result)
+        zero = Fraction(0) if given.name == "decimal" else 0
+        return float_sum(values) if given == FLOAT64 else fits(sum(values, zero), result)
     if not values:
         return None
     if kind in ("min", "max"):

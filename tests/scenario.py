@@ -276,7 +276,8 @@ def show(value: Any, kind: str) -> str:
     if kind == "timestamp":
         return moment(value)
     if kind == "string":
-        return value if re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_ :.]*", value) and value != "null" else json.dumps(value)
+        plain = re.fullmatch(r"\w[\w :.]*", value) and not value.endswith(" ") and value != "null"
+        return value if plain else json.dumps(value, ensure_ascii=False)
     return str(value) if isinstance(value, int | Decimal) else repr(float(value))
 
 

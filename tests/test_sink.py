@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from ledger_events import DDL, EVENTS
+from ledger_events import EVENTS
 from pyspark import cloudpickle
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F
@@ -449,7 +449,8 @@ def test_the_streaming_program_of_the_api_document(ledger, spark, feed, tmp_path
     out, chk = str(tmp_path / "out"), str(tmp_path / "chk")  # the JVM does not change its folder with us
     # fmt: off
     query = (events.writeStream
-        .foreachBatch(ms.Sink(app, path="state/ledger", output=lambda df, epoch: df.write.mode("append").parquet(out)))
+        .foreachBatch(ms.Sink(app, path="state/ledger",
+                              output=lambda df, epoch: df.write.mode("append").parquet(out)))
         .option("checkpointLocation", chk)
         .start())
     # fmt: on

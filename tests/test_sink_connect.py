@@ -1,6 +1,7 @@
 """The sink on Spark Connect: a real local server, and the sink in a Python process beside it.
 
-A process has either classic Spark or Spark Connect, so the query runs in one of its own: this file, as a script.
+A process has either classic Spark or Spark Connect, so the query runs in one of its own: this file, run as a
+script.
 """
 
 import json
@@ -28,7 +29,8 @@ def test_a_query_on_spark_connect(tmp_path):
     assert "name it, Sink(…, query_id='ledger')" in report["without query_id"]
     assert report["totals"] == [[0, 1, 10], [1, 2, 30], [2, 3, 60]]  # epoch, event, total: state lives on
     assert report["types"] == {
-        "ts": "int", "amount": "smallint", "pair": "struct<x:int>", "total": "bigint", "_epoch": "bigint", "_ts": "bigint",
+        "ts": "int", "amount": "smallint", "pair": "struct<x:int>",
+        "total": "bigint", "_epoch": "bigint", "_ts": "bigint",
     }  # fmt: skip
     calls = report["calls"]
     assert [call["epoch"] for call in calls] == list(range(EPOCHS))
@@ -120,7 +122,7 @@ def main(folder):
     report["types"] = {
         name: kind for name, kind in written.dtypes if name not in ("_status", "_reason", "epoch")
     }
-    report["calls"] = [json.loads(line) for line in open(f"{folder}/calls")]
+    report["calls"] = [json.loads(line) for line in Path(folder, "calls").read_text().splitlines()]
     feed(EPOCHS)
     report["continued by a new process"] = message(lambda: run(sink))
     Path(folder, "report.json").write_text(json.dumps(report))

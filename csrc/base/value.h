@@ -62,6 +62,19 @@ inline int CompareFloat(double a, double b) {
   return (a != a) - (b != b);
 }
 
+// memcmp() == 0 for the short strings that keys and kinds are: a call costs more than the comparison.
+inline bool EqualBytes(const char* a, const char* b, uint64_t size) {
+  const auto same = [&]<class Word>(Word, uint64_t at) {
+    Word left, right;
+    std::memcpy(&left, a + at, sizeof(Word));
+    std::memcpy(&right, b + at, sizeof(Word));
+    return left == right;
+  };
+  if (size - 8 <= 8) return same(uint64_t{}, 0) && same(uint64_t{}, size - 8);  // 8 to 16: two words that overlap
+  if (size - 4 <= 4) return same(uint32_t{}, 0) && same(uint32_t{}, size - 4);  // 4 to 8
+  return std::memcmp(a, b, size) == 0;
+}
+
 inline int CompareBytes(Bytes a, Bytes b) { return a.view().compare(b.view()); }
 
 }  // namespace morphspark

@@ -1,7 +1,7 @@
 #include "output/verdicts.h"
 
+#include <algorithm>
 #include <stdexcept>
-#include <string_view>
 
 #include "output/returned.h"
 
@@ -9,7 +9,7 @@ namespace morphspark {
 namespace {
 
 constexpr int64_t kGrain = 1 << 15;
-constexpr std::string_view kTexts[] = {"committed", "aborted", "unmatched"};
+constexpr uint8_t kTextBytes[] = {9, 7, 9};  // "committed", "aborted", "unmatched"
 
 void CheckBytes(uint64_t bytes) {
   if (bytes > INT32_MAX) throw std::length_error("an output column would hold more than 2 GiB");
@@ -26,15 +26,19 @@ ColumnBuffers StatusColumn(std::span<const TransactionStatus> status, ThreadPool
   offsets[0] = 0;
   uint64_t bytes = 0;
   for (int64_t row = 0; row < rows; ++row) {
-    bytes += kTexts[static_cast<int>(status[row])].size();
+    bytes += kTextBytes[static_cast<int>(status[row])];
     offsets[row + 1] = static_cast<int32_t>(bytes);
   }
   CheckBytes(bytes);
   column.values.resize(bytes);
   pool->For(rows, kGrain, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
-      const std::string_view text = kTexts[static_cast<int>(status[row])];
-      std::memcpy(column.values.data() + offsets[row], text.data(), text.size());
+      uint8_t* to = column.values.data() + offsets[row];
+      switch (status[row]) {  // constant sizes: a store or two instead of a call
+        case TransactionStatus::kCommitted: std::memcpy(to, "committed", 9); break;
+        case TransactionStatus::kAborted: std::memcpy(to, "aborted", 7); break;
+        case TransactionStatus::kUnmatched: std::memcpy(to, "unmatched", 9); break;
+      }
     }
   });
   return column;
@@ -64,6 +68,18 @@ ColumnBuffers ReasonColumn(std::span<const ReasonId> reason, std::span<const std
 
 ColumnBuffers EffectiveTimestamps(const ColumnView& timestamps, const Order& order, const std::optional<Value>& watermark,
                                   ThreadPool* pool) {
+  if (order.identity && timestamps.validity == nullptr &&
+      (timestamps.kind == Kind::kInt64 || timestamps.kind == Kind::kTimestamp)) {
+    ColumnBuffers column;  // the usual batch: in order, and microseconds or integers
+    column.length = order.running;
+    column.values.resize(order.running * sizeof(int64_t));
+    auto* out = reinterpret_cast<int64_t*>(column.values.data());
+    const int64_t floor = watermark ? watermark->i : INT64_MIN;
+    pool->For(order.running, kGrain, [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) out[row] = std::max(timestamps.Int64(row), floor);
+    });
+    return column;
+  }
   ReturnedValues values(timestamps.kind, order.running);
   const auto fill = [&](int64_t begin, int64_t end) {
     for (int64_t position = begin; position < end; ++position) {

@@ -28,24 +28,43 @@ bool Accepts(const Condition& condition, const ColumnView& column, int64_t row) 
                      [&](const Accepted& one) { return Equals(one, column, condition.scale, row); });
 }
 
-TransactionId FirstMatch(const Code& code, std::span<const ColumnView> columns, int64_t row) {
-  for (size_t i = 0; i < code.transactions.size(); ++i) {
-    const auto& on = code.transactions[i].on;
-    if (std::all_of(on.begin(), on.end(),
-                    [&](const Condition& one) { return Accepts(one, columns[one.column], row); })) {
-      return static_cast<TransactionId>(i);
+// The usual on(): one column of strings, one value.
+const Accepted* OnlyString(const TransactionCode& code) {
+  if (code.on.size() != 1 || code.on[0].accepted.size() != 1) return nullptr;
+  const Accepted& only = code.on[0].accepted[0];
+  return only.match == Match::kString ? &only : nullptr;
+}
+
+// Gives the transaction to those of the rows that have none yet and match.
+void Claim(const Code& code, TransactionId id, std::span<const ColumnView> columns, int64_t begin, int64_t end,
+           TransactionId* transactions) {
+  const TransactionCode& transaction = code.transactions[id];
+  if (const Accepted* only = OnlyString(transaction)) {
+    const ColumnView& column = columns[transaction.on[0].column];
+    const Bytes wanted = only->value.s;
+    for (int64_t row = begin; row < end; ++row) {
+      if (transactions[row] != kUnmatched || column.IsNull(row)) continue;
+      const Bytes own = column.String(row);
+      if (own.size == wanted.size && EqualBytes(own.data, wanted.data, own.size)) transactions[row] = id;
     }
+    return;
   }
-  return kUnmatched;
+  for (int64_t row = begin; row < end; ++row) {
+    if (transactions[row] != kUnmatched) continue;
+    const auto accepts = [&](const Condition& one) { return Accepts(one, columns[one.column], row); };
+    if (std::all_of(transaction.on.begin(), transaction.on.end(), accepts)) transactions[row] = id;
+  }
 }
 
 }  // namespace
 
 void Classify(const Code& code, std::span<const ColumnView> columns, int64_t count, ThreadPool* pool,
               std::vector<TransactionId>* transactions) {
-  transactions->resize(count);
+  transactions->assign(count, kUnmatched);
   pool->For(count, kGrain, [&](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; ++row) (*transactions)[row] = FirstMatch(code, columns, row);
+    for (size_t id = 0; id < code.transactions.size(); ++id) {
+      Claim(code, static_cast<TransactionId>(id), columns, begin, end, transactions->data());
+    }
   });
 }
 

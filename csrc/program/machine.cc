@@ -67,7 +67,7 @@ ReasonId Machine::Run(const TransactionCode& code, BatchRow row, int64_t positio
   Value* const r = frame_.registers_.data();
   uint8_t* const null = frame_.null_.data();
   row_ = row;
-  frame_.scratch_.Reset();
+  if (frame_.scratch_.used()) frame_.scratch_.Reset();
   for (const ColumnLoad& load : code.loads) null[load.dst] = !context_.columns[load.column].Load(row, &r[load.dst]);
 
   for (const RowLoad& load : code.rows) r[load.dst].slot = context_.slots[load.site][row];

@@ -41,13 +41,6 @@ uint32_t Mix(uint64_t a, uint64_t b) {
   return static_cast<uint32_t>(folded ^ folded >> 32);
 }
 
-bool EqualBytes(const char* a, const char* b, uint64_t size) {
-  if (size >= 8 && size <= 16) {
-    return LoadWord(a) == LoadWord(b) && LoadWord(a + size - 8) == LoadWord(b + size - 8);
-  }
-  return std::memcmp(a, b, size) == 0;
-}
-
 }  // namespace
 
 KeyIndex::KeyIndex(bool integer_keys)
@@ -84,19 +77,23 @@ Slot KeyIndex::Probe(const Key& key, uint32_t hash) const {
 }
 
 // Three passes over a block, so that the misses of all its keys overlap: hash and ask for the entries; look at the
-// first entry and ask for its key; compare.
+// first entry and ask for its key; compare. Few keys need more than their first entry.
 template <class Key>
 void KeyIndex::FindBlockOf(const Key* keys, int count, Slot* slots) const {
   uint32_t hashes[kBlock];
+  const Entry* const entries = entries_.data();
   for (int i = 0; i < count; ++i) {
     hashes[i] = Hash(keys[i]);
-    Prefetch(&entries_[hashes[i] & mask_]);
+    Prefetch(&entries[hashes[i] & mask_]);
   }
   for (int i = 0; i < count; ++i) {
-    const Entry entry = entries_[hashes[i] & mask_];
-    if (entry.slot != kNoSlot) PrefetchKey(entry.slot);
+    const Entry entry = entries[hashes[i] & mask_];
+    slots[i] = entry.hash == hashes[i] ? entry.slot : kNoSlot;
+    if (slots[i] != kNoSlot) PrefetchKey(slots[i]);
   }
-  for (int i = 0; i < count; ++i) slots[i] = Probe(keys[i], hashes[i]);
+  for (int i = 0; i < count; ++i) {
+    if (slots[i] == kNoSlot || !Equal(slots[i], keys[i])) slots[i] = Probe(keys[i], hashes[i]);
+  }
 }
 
 void KeyIndex::FindBlock(const int64_t* keys, int count, Slot* slots) const { FindBlockOf(keys, count, slots); }

@@ -149,9 +149,9 @@ def generate(
 ) -> pa.Table:
     """Events number `first` to `first + rows - 1` as a table.
 
-    Keys follow Zipf's law exactly: the r-th most popular has a probability in proportion to r^-theta. `abort_ratio`
-    is the share of *transfers* that ask for more than anybody has; others abort only if a balance is really too
-    small, which `initial_state` prevents.
+    Keys follow Zipf's law exactly: the r-th most popular has a probability in proportion to r^-theta.
+    `abort_ratio` is the share of *transfers* that ask for more than anybody has; others abort only if a
+    balance is really too small, which `initial_state` prevents.
     """
     _check_knobs(accounts, theta, transfer_ratio, abort_ratio)
     random = np.random.default_rng([seed, first])
@@ -159,22 +159,20 @@ def generate(
     hopeless = transfer & (random.random(rows) < abort_ratio)
     largest = np.where(transfer, TRANSFER_MAX, DEPOSIT_MAX)
     amount = random.integers(1, largest + 1)
-    deposits = pa.array(~transfer)
     cumulative = zipf_cumulative(accounts, theta)
 
-    def keys(prefix: str) -> pa.Array:
+    def keys(prefix: str, null: np.ndarray | None = None) -> pa.Array:
         ranks = np.searchsorted(cumulative, random.random(rows), side="right")
-        return _key_names(prefix, accounts, seed).take(pa.array(ranks))
+        return _key_names(prefix, accounts, seed).take(pa.array(ranks, mask=null))
 
-    nothing = pa.scalar(None, pa.string())
     return pa.table(
         {
             "ts": pa.array(np.arange(first, first + rows) + START_US).cast(pa.timestamp("us", "UTC")),
-            "kind": pc.if_else(deposits, "deposit", "transfer"),
+            "kind": pc.if_else(pa.array(transfer), "transfer", "deposit"),
             "account": keys("account-"),
             "asset": keys("asset-"),
-            "to_account": pc.if_else(deposits, nothing, keys("account-")),
-            "to_asset": pc.if_else(deposits, nothing, keys("asset-")),
+            "to_account": keys("account-", null=~transfer),
+            "to_asset": keys("asset-", null=~transfer),
             "amount": np.where(hopeless, UNAFFORDABLE, amount),
             "quantity": random.integers(1, largest + 1),
         }

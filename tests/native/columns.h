@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,16 +32,33 @@ class Column {
   std::vector<int32_t> offsets;
   std::unique_ptr<Column> child;
 
-  // What the core sees. The column must outlive it.
+  // As pyarrow hands it over. The column must outlive it.
+  ArrowArray Array() const {
+    ArrowArray array{};
+    array.length = length;
+    array.null_count = validity.empty() ? 0 : -1;  // -1: nobody has counted
+    array.offset = offset;
+    buffers_.clear();
+    buffers_.push_back(validity.empty() ? nullptr : validity.data());
+    if (!offsets.empty()) buffers_.push_back(offsets.data());
+    if (kind != Kind::kList) buffers_.push_back(values.empty() ? nullptr : values.data());
+    array.n_buffers = kind == Kind::kNull ? 0 : static_cast<int64_t>(buffers_.size());
+    array.buffers = buffers_.data();
+    if (child) {
+      child_ = child->Array();
+      children_ = {&child_};
+      array.n_children = 1;
+      array.children = children_.data();
+    }
+    return array;
+  }
+
+  // What the core sees of it.
   ColumnView View() const {
     ColumnView view;
-    view.kind = kind;
-    view.length = length;
-    view.offset = offset;
-    view.validity = validity.empty() ? nullptr : validity.data();
-    view.values = values.data();
-    view.offsets = offsets.data();
-    if (child) view.child = std::make_unique<ColumnView>(child->View());
+    const ArrowArray array = Array();
+    const Status status = ViewColumn(array, kind, element, &view);
+    if (!status.ok()) throw std::logic_error(status.message());
     return view;
   }
 
@@ -50,6 +68,12 @@ class Column {
     length -= first;
     return std::move(*this);
   }
+
+ private:
+  // What the newest Array() points to.
+  mutable std::vector<const void*> buffers_;
+  mutable std::vector<ArrowArray*> children_;
+  mutable ArrowArray child_{};
 };
 
 namespace internal {

@@ -1,0 +1,463 @@
+// Tables: versions, undo and epochs against a model that copies everything.
+#include "state/table.h"
+
+#include <algorithm>
+#include <boost/test/unit_test.hpp>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "columns.h"
+
+namespace morphspark {
+namespace {
+
+using testing::BytesOf;
+using testing::Column;
+using testing::Random;
+using testing::Rows;
+
+// One column of each kind that a table stores.
+struct Row {
+  int64_t number = 0;
+  std::string text;
+  bool flag = false;
+  int64_t amount = 0;  // decimal, unscaled
+  double rate = 0;
+  int64_t time = 0;
+
+  auto operator<=>(const Row&) const = default;
+};
+enum : ColumnId { kNumber, kText, kFlag, kAmount, kRate, kTime, kColumns };
+
+const Row kDefault = {7, "default text, longer than any small buffer", true, -5, 0.5, 9};
+
+Value ValueOf(const Row& row, ColumnId column) {
+  switch (column) {
+    case kNumber: return testing::IntValue(row.number);
+    case kText: return testing::StringValue(row.text);
+    case kFlag: return testing::IntValue(row.flag);
+    case kAmount: return testing::DecimalValue(row.amount);
+    case kRate: return testing::FloatValue(row.rate);
+    default: return testing::IntValue(row.time);
+  }
+}
+
+void SetColumn(Row* row, ColumnId column, const Row& from) {
+  switch (column) {
+    case kNumber: row->number = from.number; break;
+    case kText: row->text = from.text; break;
+    case kFlag: row->flag = from.flag; break;
+    case kAmount: row->amount = from.amount; break;
+    case kRate: row->rate = from.rate; break;
+    default: row->time = from.time;
+  }
+}
+
+Row ReadRow(const Table& table, Slot slot) {
+  return {table.Read<Kind::kInt64>(slot, kNumber).i,
+          std::string(table.Read<Kind::kString>(slot, kText).s.view()),
+          table.Read<Kind::kBool>(slot, kFlag).i != 0,
+          static_cast<int64_t>(table.Read<Kind::kDecimal>(slot, kAmount).d),
+          table.Read<Kind::kInt64>(slot, kRate).f,  // floats are read as words
+          table.Read<Kind::kInt64>(slot, kTime).i};
+}
+
+Row RandomRow(Random* random) {
+  const auto number = static_cast<int64_t>((*random)());
+  return {number, testing::RandomText(random, 40), number % 2 == 0, number / 3, number / 7.0, number / 5};
+}
+
+TableSpec SpecOf(std::vector<Kind> key, bool has_default) {
+  TableSpec spec;
+  spec.key = std::move(key);
+  spec.columns = {Kind::kInt64, Kind::kString, Kind::kBool, Kind::kDecimal, Kind::kFloat64, Kind::kTimestamp};
+  spec.has_default = has_default;
+  if (!has_default) return spec;
+  spec.default_text.resize(kColumns);
+  spec.default_text[kText] = kDefault.text;
+  for (ColumnId column = 0; column < kColumns; ++column) spec.defaults.push_back(ValueOf(kDefault, column));
+  return spec;
+}
+
+Slot FindOrAdd(Table* table, int64_t number) {
+  if (table->index().integer_keys()) return table->FindOrAdd(number);
+  const std::string key = "key of more than 20 bytes: " + std::to_string(number);
+  return table->FindOrAdd(BytesOf(key));
+}
+
+using Model = std::map<int64_t, Row>;
+
+// All rows of a table by key. The key's number is the tail of a string key.
+Model Contents(const Table& table) {
+  const std::vector<Slot> slots = table.LiveSlots();
+  const ColumnBuffers keys = table.ExportKey(0, slots);
+  Model model;
+  for (size_t i = 0; i < slots.size(); ++i) {
+    const auto row = static_cast<int64_t>(i);
+    const int64_t key = table.index().integer_keys()
+                            ? testing::ViewOf(keys, Kind::kInt64).Int64(row)
+                            : std::stoll(std::string(testing::ViewOf(keys, Kind::kString).String(row).view().substr(27)));
+    model[key] = ReadRow(table, slots[i]);
+  }
+  return model;
+}
+
+// Runs the same random transactions on a table and on a model.
+class Simulation {
+ public:
+  Simulation(Kind key, bool has_default, uint64_t seed) : table_(SpecOf({key}, has_default)), random_(seed) {}
+
+  void Epoch(bool commit) {
+    const Model before = model_;
+    const Stamp first = next_stamp_;
+    const int transactions = static_cast<int>(random_() % 20);
+    for (int i = 0; i < transactions; ++i) Transaction(next_stamp_++);
+    BOOST_REQUIRE(table_.Validate());
+    BOOST_REQUIRE(Contents(table_) == model_);
+    if (commit) {
+      table_.CommitEpoch();
+    } else {
+      table_.RollbackEpoch();
+      model_ = before;
+      next_stamp_ = first;  // as the engine: stamps of an epoch that never was are used again
+    }
+    BOOST_REQUIRE(table_.Validate());
+    BOOST_REQUIRE(Contents(table_) == model_);
+    BOOST_REQUIRE_EQUAL(table_.rows(), model_.size());
+    BOOST_REQUIRE_EQUAL(table_.index().size(), model_.size());  // keys without a row are gone
+  }
+
+  const Table& table() const { return table_; }
+
+ private:
+  void Transaction(Stamp stamp) {
+    const Model before = model_;
+    const int operations = static_cast<int>(random_() % 6);
+    for (int i = 0; i < operations; ++i) Operation(stamp);
+    if (random_() % 3 == 0) {
+      table_.Undo(stamp);
+      model_ = before;
+      BOOST_REQUIRE(Contents(table_) == model_);
+    }
+  }
+
+  void Operation(Stamp stamp) {
+    const auto key = static_cast<int64_t>(random_() % 60);
+    const Slot slot = FindOrAdd(&table_, key);
+    const bool exists = model_.contains(key);
+    BOOST_REQUIRE_EQUAL(table_.Exists(slot), exists);
+    BOOST_REQUIRE_EQUAL(table_.Readable(slot), exists || table_.spec().has_default);
+    const Row row = RandomRow(&random_);
+    switch (random_() % 4) {
+      case 0:
+        if (exists) break;
+        table_.Insert(slot, stamp);
+        for (ColumnId column = 0; column < kColumns; ++column) table_.Store(slot, column, ValueOf(row, column));
+        model_[key] = row;
+        break;
+      case 1:
+        table_.Delete(slot, stamp);
+        model_.erase(key);
+        break;
+      default: {
+        if (!table_.Readable(slot)) break;
+        const auto column = static_cast<ColumnId>(random_() % kColumns);
+        table_.Own(slot, stamp);
+        table_.Store(slot, column, ValueOf(row, column));
+        SetColumn(&model_.try_emplace(key, kDefault).first->second, column, row);
+      }
+    }
+    if (table_.Readable(slot)) {
+      BOOST_REQUIRE((ReadRow(table_, slot) == (model_.contains(key) ? model_[key] : kDefault)));
+    }
+  }
+
+  Table table_;
+  Model model_;
+  Random random_;
+  Stamp next_stamp_ = 1;
+};
+
+BOOST_AUTO_TEST_SUITE(table)
+
+BOOST_AUTO_TEST_CASE(random_transactions_agree_with_a_model) {
+  uint64_t seed = 100;
+  for (Kind key : {Kind::kInt64, Kind::kString}) {
+    for (bool has_default : {false, true}) {
+      for (int round = 0; round < 5; ++round) {
+        Simulation simulation(key, has_default, seed++);
+        Random random(seed);
+        for (int epoch = 0; epoch < 60; ++epoch) simulation.Epoch(random() % 3 != 0);
+      }
+    }
+  }
+}
+
+TableSpec Integers(bool has_default = false) {
+  TableSpec spec;
+  spec.key = {Kind::kInt64};
+  spec.columns = {Kind::kInt64};
+  spec.has_default = has_default;
+  if (has_default) spec.defaults = {testing::IntValue(0)};
+  spec.default_text.resize(spec.defaults.size());
+  return spec;
+}
+
+void Put(Table* table, int64_t key, int64_t value, Stamp stamp) {
+  const Slot slot = table->FindOrAdd(key);
+  if (table->Exists(slot)) table->Own(slot, stamp);
+  else table->Insert(slot, stamp);
+  table->Store(slot, 0, testing::IntValue(value));
+}
+
+BOOST_AUTO_TEST_CASE(undo_takes_back_one_transaction_and_no_more) {
+  Table table(Integers());
+  Put(&table, 1, 10, 1);
+  Put(&table, 1, 20, 2);
+  Put(&table, 2, 20, 2);
+  Put(&table, 1, 30, 3);
+  Put(&table, 1, 31, 3);
+  const Slot one = table.FindOrAdd(1), two = table.FindOrAdd(2);
+  table.Undo(3);
+  BOOST_TEST(table.Read<Kind::kInt64>(one, 0).i == 20);
+  table.Undo(3);  // it has nothing left to undo
+  BOOST_TEST(table.Read<Kind::kInt64>(one, 0).i == 20);
+  table.Undo(2);
+  BOOST_TEST(table.Read<Kind::kInt64>(one, 0).i == 10);
+  BOOST_TEST(!table.Exists(two));
+  BOOST_TEST(table.rows() == 1u);
+  BOOST_TEST(table.Validate());
+  table.CommitEpoch();
+  BOOST_TEST(table.rows() == 1u);
+  BOOST_TEST(table.Validate());
+}
+
+BOOST_AUTO_TEST_CASE(a_row_deleted_and_inserted_again_in_one_transaction) {
+  Table table(Integers());
+  Put(&table, 1, 10, 1);
+  table.CommitEpoch();
+  const Slot slot = table.FindOrAdd(1);
+  table.Delete(slot, 2);
+  table.Delete(slot, 2);
+  BOOST_TEST(table.rows() == 0u);
+  Put(&table, 1, 20, 2);
+  BOOST_TEST(table.Read<Kind::kInt64>(slot, 0).i == 20);
+  table.Undo(2);
+  BOOST_TEST(table.Read<Kind::kInt64>(slot, 0).i == 10);
+  table.Delete(slot, 3);
+  Put(&table, 1, 30, 4);
+  table.CommitEpoch();
+  BOOST_TEST(table.FindOrAdd(1) == slot);
+  BOOST_TEST(table.Read<Kind::kInt64>(slot, 0).i == 30);
+  BOOST_TEST(table.Validate());
+}
+
+BOOST_AUTO_TEST_CASE(a_default_row_exists_only_once_written) {
+  Table table(Integers(true));
+  const Slot slot = table.FindOrAdd(5);
+  BOOST_TEST(table.Readable(slot));
+  BOOST_TEST(!table.Exists(slot));
+  BOOST_TEST(table.Read<Kind::kInt64>(slot, 0).i == 0);
+  table.Own(slot, 1);
+  BOOST_TEST(table.Exists(slot));
+  table.Undo(1);
+  BOOST_TEST(!table.Exists(slot));
+  table.CommitEpoch();
+  BOOST_TEST(table.index().size() == 0u);
+  BOOST_TEST(table.Validate());
+}
+
+BOOST_AUTO_TEST_CASE(slots_are_used_again_after_deletes_and_after_keys_without_rows) {
+  Table table(Integers());
+  Stamp stamp = 1;
+  for (int64_t key = 0; key < 1'000; ++key) Put(&table, key, key, stamp++);
+  table.CommitEpoch();
+  const uint64_t bytes = table.bytes_reserved();
+  for (int64_t epoch = 1; epoch <= 50; ++epoch) {
+    for (int64_t key = 0; key < 500; ++key) {
+      table.FindOrAdd(1'000'000 * epoch + key);  // named, never written
+    }
+    table.CommitEpoch();
+    for (int64_t key = 0; key < 500; ++key) {
+      table.Delete(table.FindOrAdd((epoch - 1) * 500 + key), stamp++);
+    }
+    if (epoch % 2) table.CommitEpoch();  // else the slots are free only at the end of the epoch
+    for (int64_t key = 0; key < 500; ++key) Put(&table, 500 + epoch * 500 + key, key, stamp++);
+    table.CommitEpoch();
+    BOOST_REQUIRE_EQUAL(table.rows(), 1'000u);
+    BOOST_REQUIRE(table.Validate());
+  }
+  // At most 1500 keys had a slot at any time.
+  BOOST_TEST(table.bytes_reserved() <= 4 * bytes);
+  for (Slot slot : table.LiveSlots()) BOOST_REQUIRE(slot < 1'500u);
+}
+
+BOOST_AUTO_TEST_CASE(a_rollback_gives_back_the_keys_it_added) {
+  Table table(Integers());
+  Put(&table, 1, 1, 1);
+  table.CommitEpoch();
+  for (int epoch = 0; epoch < 20; ++epoch) {
+    for (int64_t key = 0; key < 1'000; ++key) Put(&table, key, key, 2 + static_cast<Stamp>(key));
+    table.RollbackEpoch();
+    BOOST_REQUIRE(table.Validate());
+    BOOST_REQUIRE_EQUAL(table.index().size(), 1u);
+  }
+  BOOST_TEST(table.Read<Kind::kInt64>(table.FindOrAdd(1), 0).i == 1);
+}
+
+BOOST_AUTO_TEST_CASE(strings_that_are_overwritten_are_given_back) {
+  TableSpec spec;
+  spec.key = {Kind::kInt64};
+  spec.columns = {Kind::kString, Kind::kInt64, Kind::kString};
+  Table table(spec);
+  Stamp stamp = 1;
+  uint64_t bytes_max = 0;
+  for (int epoch = 0; epoch < 200; ++epoch) {  // 20 MB pass through, 200 KB live
+    const std::string text(1'000, static_cast<char>('a' + epoch % 26));
+    for (int64_t key = 0; key < 100; ++key, ++stamp) {
+      const Slot slot = table.FindOrAdd(key);
+      if (table.Exists(slot)) table.Own(slot, stamp);
+      else table.Insert(slot, stamp);
+      for (ColumnId column : {0u, 2u}) table.Store(slot, column, testing::StringValue(text));
+      table.Store(slot, 1, testing::IntValue(key));
+    }
+    if (epoch % 5 == 4) {
+      table.RollbackEpoch();
+    } else {
+      table.CommitEpoch();
+    }
+    bytes_max = std::max(bytes_max, table.bytes_reserved());
+    for (int64_t key = 0; key < 100 && epoch % 10 == 0; ++key) {
+      BOOST_REQUIRE_EQUAL(table.Read<Kind::kString>(table.FindOrAdd(key), 2).s.view(), text);
+    }
+  }
+  BOOST_TEST(table.Validate());
+  BOOST_TEST(bytes_max < 8u << 20);
+}
+
+BOOST_AUTO_TEST_CASE(a_version_log_is_reused_not_grown) {
+  Table table(Integers());
+  Stamp stamp = 1;
+  uint64_t bytes = 0;
+  for (int epoch = 0; epoch < 100; ++epoch) {
+    for (int i = 0; i < 1'000; ++i) Put(&table, i % 10, i, stamp++);
+    table.CommitEpoch();
+    if (epoch == 5) bytes = table.bytes_reserved();
+  }
+  BOOST_TEST(table.bytes_reserved() == bytes);
+}
+
+BOOST_AUTO_TEST_CASE(nan_is_stored_in_one_form) {
+  TableSpec spec;
+  spec.key = {Kind::kInt64};
+  spec.columns = {Kind::kFloat64};
+  Table table(spec);
+  const Slot slot = table.FindOrAdd(1);
+  table.Insert(slot, 1);
+  table.Store(slot, 0, testing::FloatValue(-std::numeric_limits<double>::quiet_NaN()));
+  BOOST_TEST(table.Read<Kind::kInt64>(slot, 0).i == 0x7FF8000000000000);
+  table.Store(slot, 0, testing::FloatValue(-0.0));
+  BOOST_TEST(std::signbit(table.Read<Kind::kInt64>(slot, 0).f));
+}
+
+// ------------------------------------------------------------------------------- loading and exporting
+
+BOOST_AUTO_TEST_CASE(all_kinds_survive_loading_and_exporting) {
+  Random random(31);
+  for (int64_t count : {0, 1, 9, 1'000}) {
+    Rows<int64_t> keys, numbers, times;
+    Rows<std::string> texts;
+    Rows<bool> flags;
+    Rows<Int128> amounts;
+    Rows<double> rates;
+    std::map<int64_t, Row> expected;
+    for (int64_t key = 0; key < count; ++key) {
+      const Row row = RandomRow(&random);
+      expected[key * 3 - 100] = row;
+      keys.push_back(key * 3 - 100);
+      numbers.push_back(row.number);
+      texts.push_back(row.text);
+      flags.push_back(row.flag);
+      amounts.push_back(row.amount);
+      rates.push_back(row.rate);
+      times.push_back(row.time);
+    }
+    const Column columns[] = {testing::Int64s(numbers),   testing::Strings(texts),  testing::Bools(flags),
+                              testing::Decimals(amounts), testing::Float64s(rates), testing::Timestamps(times)};
+    std::vector<ColumnView> key_views, value_views;
+    const Column key_column = testing::Int64s(keys);
+    key_views.push_back(key_column.View());
+    for (const Column& column : columns) value_views.push_back(column.View());
+
+    Table table(SpecOf({Kind::kInt64}, false));
+    table.Load(key_views, value_views);
+    BOOST_REQUIRE(table.Validate());
+    BOOST_REQUIRE(Contents(table) == expected);
+    table.RollbackEpoch();  // a load is part of no epoch
+    BOOST_REQUIRE(Contents(table) == expected);
+
+    const std::vector<Slot> slots = table.LiveSlots();
+    const auto values = [&](ColumnId column, Kind kind) {
+      static ColumnBuffers buffers;
+      buffers = table.ExportValues(column, slots);
+      return testing::ViewOf(buffers, kind);
+    };
+    // Slots are given in the order of first use, so rows come back as they went in.
+    BOOST_REQUIRE(testing::Int64sOf(values(kNumber, Kind::kInt64)) == numbers);
+    BOOST_REQUIRE(testing::StringsOf(values(kText, Kind::kString)) == texts);
+    BOOST_REQUIRE(testing::DecimalsOf(values(kAmount, Kind::kDecimal)) == amounts);
+    BOOST_REQUIRE(testing::Float64sOf(values(kRate, Kind::kFloat64)) == rates);
+    BOOST_REQUIRE(testing::Int64sOf(values(kTime, Kind::kTimestamp)) == times);
+    const ColumnBuffers bits = table.ExportValues(kFlag, slots);
+    BOOST_REQUIRE_EQUAL(bits.values.size(), static_cast<uint64_t>(count + 7) / 8);
+    for (int64_t i = 0; i < count; ++i) BOOST_REQUIRE_EQUAL(GetBit(bits.values.data(), i), *flags[i]);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(composite_keys_survive_loading_and_exporting) {
+  const std::vector<Kind> parts = {Kind::kString, Kind::kInt64, Kind::kString};
+  // Parts that would be the same bytes if they were only laid end to end.
+  const Column names = testing::Strings({"a", "ab", "", "", "long enough to be on the heap"});
+  const Column numbers = testing::Int64s({1, 1, 0, INT64_MIN, 5});
+  const Column tails = testing::Strings({"bc", "c", "", "x", std::string(100, 't')});
+  const Column values = testing::Int64s({10, 20, 30, 40, 50});
+  TableSpec spec;
+  spec.key = parts;
+  spec.columns = {Kind::kInt64};
+  Table table(spec);
+  const std::vector<ColumnView> key_views = testing::Views({&names, &numbers, &tails});
+  table.Load(key_views, testing::Views({&values}));
+  BOOST_TEST(table.rows() == 5u);
+  BOOST_TEST(table.Validate());
+  const std::vector<Slot> slots = table.LiveSlots();
+  const ColumnBuffers first = table.ExportKey(0, slots);
+  const ColumnBuffers second = table.ExportKey(1, slots);
+  const ColumnBuffers third = table.ExportKey(2, slots);
+  BOOST_TEST((testing::StringsOf(testing::ViewOf(first, Kind::kString)) == testing::StringsOf(key_views[0])));
+  BOOST_TEST((testing::Int64sOf(testing::ViewOf(second, Kind::kInt64)) == testing::Int64sOf(key_views[1])));
+  BOOST_TEST((testing::StringsOf(testing::ViewOf(third, Kind::kString)) == testing::StringsOf(key_views[2])));
+
+  std::string key;
+  AppendKeyPart(Kind::kString, testing::StringValue("ab"), &key);
+  AppendKeyPart(Kind::kInt64, testing::IntValue(1), &key);
+  AppendKeyPart(Kind::kString, testing::StringValue("c"), &key);
+  BOOST_TEST(table.Read<Kind::kInt64>(table.FindOrAdd(BytesOf(key)), 0).i == 20);
+}
+
+BOOST_AUTO_TEST_CASE(of_two_rows_with_one_key_the_last_is_loaded) {
+  const Column keys = testing::Int64s({1, 2, 1});
+  const Column values = testing::Int64s({10, 20, 30});
+  Table table(Integers());
+  table.Load(testing::Views({&keys}), testing::Views({&values}));
+  BOOST_TEST(table.rows() == 2u);
+  BOOST_TEST(table.Read<Kind::kInt64>(table.FindOrAdd(1), 0).i == 30);
+  BOOST_TEST(table.Validate());
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace
+}  // namespace morphspark
