@@ -24,6 +24,22 @@ class StageClock {
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
+// Looks at every column once, so that nothing behind it has to.
+Status CheckColumns(const EpochInput& input) {
+  const Code& code = *input.code;
+  bool fit = input.columns.size() == code.columns.size();
+  for (size_t i = 0; fit && i < code.columns.size(); ++i) {
+    const ColumnView& column = input.columns[i];
+    fit = column.kind == code.columns[i].kind && column.length >= input.rows &&
+          (column.kind != Kind::kList || column.child->kind == code.columns[i].element);
+  }
+  if (!fit) return Status::Invalid("the batch has not the columns of its program");
+  if (input.last_key && input.last_key->parts.size() != code.order_columns.size()) {
+    return Status::Invalid("the last order key has not the parts of the program's");
+  }
+  return Status::Ok();
+}
+
 bool Less(Kind kind, const Value& a, const Value& b) {
   switch (kind) {
     case Kind::kString: return CompareBytes(a.s, b.s) < 0;
@@ -77,6 +93,7 @@ Status Engine::Execute(const EpochInput& input, EpochResult* result) {
 Status Engine::Run(const EpochInput& input, EpochResult* result) {
   const Code& code = *input.code;
   StageClock clock;
+  MORPHSPARK_RETURN_IF_ERROR(CheckColumns(input));
   std::vector<const ColumnView*> order_columns;
   for (uint32_t column : code.order_columns) order_columns.push_back(&input.columns[column]);
   MORPHSPARK_RETURN_IF_ERROR(
@@ -126,10 +143,10 @@ void Engine::Rollback() {
   epoch_stamps_ = 0;
 }
 
-std::vector<uint32_t> Engine::table_columns() const {
-  std::vector<uint32_t> counts;
-  for (const auto& table : tables_) counts.push_back(static_cast<uint32_t>(table->spec().columns.size()));
-  return counts;
+std::vector<const TableSpec*> Engine::table_specs() const {
+  std::vector<const TableSpec*> specs;
+  for (const auto& table : tables_) specs.push_back(&table->spec());
+  return specs;
 }
 
 uint64_t Engine::state_rows() const {

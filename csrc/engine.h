@@ -58,7 +58,7 @@ class Engine {
   void Rollback();
 
   const Table& table(TableId id) const { return *tables_[id]; }
-  std::vector<uint32_t> table_columns() const;
+  std::vector<const TableSpec*> table_specs() const;
   uint64_t state_rows() const;
   uint64_t state_bytes() const;
   ThreadPool* pool() { return &pool_; }

@@ -13,7 +13,7 @@ namespace morphspark::bridge {
 
 inline Status Decode(const std::vector<int64_t>& words, std::vector<std::string> strings, const Engine& engine,
                      Code* out) {
-  return Code::Decode(words, std::move(strings), engine.table_columns(), out);
+  return Code::Decode(words, std::move(strings), engine.table_specs(), out);
 }
 
 inline void SetColumns(EpochInput* epoch, const std::vector<ColumnView>& columns) { epoch->columns = columns; }

@@ -118,7 +118,6 @@ cdef extern from "engine.h" namespace "morphspark" nogil:
         void Commit() except +
         void Rollback() except +
         const Table& table(uint32_t id)
-        vector[uint32_t] table_columns() except +
         uint64_t state_rows()
         uint64_t state_bytes()
         ThreadPool* pool()

@@ -55,8 +55,15 @@ def _bind_transaction(program: Program, transaction: Transaction, events: Mappin
         try:
             bound.types.append(_step_type(program, step, bound))
         except infer.Mismatch as error:
-            raise SchemaError(f"{transaction.name} ({step.source or 'program'}): {error}") from None
+            where = f"{transaction.name} ({step.source or 'program'})"
+            raise SchemaError(f"{where}: {error}{_columns_in(step, bound)}") from None
     return bound
+
+
+def _columns_in(step: Step, bound: BoundTransaction) -> str:
+    """Which event columns the step uses, and what they are: one of them is what the user has to change."""
+    found = {arg.name: bound.type_of(arg) for arg in step.args if isinstance(arg, Column)}
+    return "".join(f"; column {name!r} is {kind}" for name, kind in found.items())
 
 
 def _step_type(program: Program, step: Step, bound: BoundTransaction) -> Type:

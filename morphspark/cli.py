@@ -31,18 +31,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     from . import __version__
 
-    parser = argparse.ArgumentParser(
-        prog="morphspark", description="Transactions over shared state in Spark streams."
-    )
+    parser = argparse.ArgumentParser(prog="morphspark", description="Transactions over shared state in Spark streams.")
     parser.add_argument("--version", action="version", version=f"morphspark {__version__}")
     commands = parser.add_subparsers(required=True, metavar="command")
 
     run = commands.add_parser("run", help="run the job that a TOML file describes", description=_run.__doc__)
     run.add_argument("conf", help="for example conf/ledger.toml, which explains every setting")
     run.add_argument("--seconds", type=_positive(float), help="how long to stream (job.seconds)")
-    run.add_argument(
-        "--rows-per-batch", type=_positive(int), help="events per micro-batch (job.rows_per_batch)"
-    )
+    run.add_argument("--rows-per-batch", type=_positive(int), help="events per micro-batch (job.rows_per_batch)")
     run.add_argument("--verbose", action="store_true", help="show Spark's log")
     run.set_defaults(action=_run)
 

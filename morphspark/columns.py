@@ -179,7 +179,7 @@ def canonical(array: pa.Array) -> pa.Array:
     if pa.types.is_null(kind):
         return pa.nulls(len(array))
     if _is_canonical(array):
-        return array
+        return trimmed(array)
     array = decoded(array)
     kind = array.type
     if pa.types.is_struct(kind):
@@ -230,6 +230,32 @@ def without_idle_validity(array: pa.Array) -> pa.Array:
     if array.null_count or array.type.num_fields or (buffers := array.buffers())[0] is None:
         return array
     return pa.Array.from_buffers(array.type, len(array), [None, *buffers[1:]], offset=array.offset)
+
+
+def trimmed(array: pa.Array) -> pa.Array:
+    """The first rows of a longer array, each buffer cut to what they need: what lies behind them must not show."""
+    sizes = _buffer_sizes(array)
+    buffers = array.buffers()[: len(sizes)]
+    if all(buffer is None or buffer.size == size for buffer, size in zip(buffers, sizes, strict=True)):
+        return array
+    cut = [buffer and buffer.slice(0, size) for buffer, size in zip(buffers, sizes, strict=True)]
+    return pa.Array.from_buffers(array.type, len(array), cut, array.null_count)
+
+
+def _buffer_sizes(array: pa.Array) -> list[int]:
+    """Bytes that the buffers of an array need; none for a slice that starts later, or where it is not so simple."""
+    kind, rows = array.type, len(array)
+    bits = (rows + 7) // 8
+    if array.offset:
+        return []
+    if _is_fixed_width(kind):
+        return [bits, (rows * kind.bit_width + 7) // 8]
+    wide = pa.types.is_large_string(kind) or pa.types.is_large_binary(kind)
+    if not (wide or pa.types.is_string(kind) or pa.types.is_binary(kind)) or (offsets := array.buffers()[1]) is None:
+        return []
+    width = 8 if wide else 4
+    end = np.frombuffer(offsets, np.dtype(f"i{width}"))[rows] if offsets.size else 0
+    return [bits, (rows + 1) * width if offsets.size else 0, int(end)]
 
 
 def _is_list(kind: pa.DataType) -> bool:

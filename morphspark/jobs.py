@@ -105,9 +105,7 @@ def read_job(path: str, overrides: Mapping[str, Any]) -> tuple[LedgerJob, Config
     given = {**settings.get("job", {}), **overrides}
     for name in given:
         if name not in names:
-            raise ConfigError(
-                f"{path}: unknown setting {name!r} in [job]; expected one of {', '.join(names)}"
-            )
+            raise ConfigError(f"{path}: unknown setting {name!r} in [job]; expected one of {', '.join(names)}")
     return LedgerJob(**given), Config.from_file(path), settings.get("spark", {})
 
 
@@ -154,7 +152,8 @@ def stream_ledger(spark: SparkSession, job: LedgerJob, config: Config, folder: P
         watch(query, sink, tally, started + job.seconds)
         sink.stop(query)
         if query.exception() is not None:
-            print(f"the query failed; see {folder / 'spark.log'}\n{query.exception()}")
+            reason = str(query.exception()).split("\n=== Streaming Query ===")[0]  # then comes the whole plan
+            print(f"the query failed; more in {folder / 'spark.log'}\n{reason}")
             return 1
         if not tally.epochs:
             print("stopped before the first epoch was through")
@@ -174,8 +173,8 @@ def watch(query: StreamingQuery, sink: Sink, tally: Tally, until: float) -> None
         while query.isActive and (time.monotonic() < until or len(tally.epochs) < EPOCHS_MIN):
             if asked_to_stop.wait(POLL_S):
                 break
-            if sink.last_progress is not None:
-                line.show(progress_text(sink.last_progress, tally))
+            last = sink.last_progress
+            line.show(progress_text(last, tally) if last is not None else "waiting for the first epoch")
     line.end()
     if asked_to_stop.is_set():
         print("stopping after this epoch", flush=True)

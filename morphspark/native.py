@@ -10,7 +10,7 @@ from . import _core, types
 from .app import LATE_POLICIES
 from .arrow_values import to_values
 from .bind import BoundProgram
-from .columns import Batch, canonical, decoded, without_idle_validity
+from .columns import Batch, canonical, decoded, trimmed, without_idle_validity
 from .config import Config
 from .core import Outcome, Progress, late_message
 from .errors import LateError
@@ -76,7 +76,7 @@ class NativeCore:
         return pa.table({name: array for (name, _), array in zip(names, arrays, strict=True)})
 
     def gather(self, column: pa.Array, order: pa.Array | None) -> pa.Array:
-        column = without_idle_validity(decoded(column))
+        column = trimmed(without_idle_validity(decoded(column)))
         layout = _layout(column.type)
         if layout is None:
             return canonical(column if order is None else column.take(order))

@@ -68,6 +68,7 @@ class Pipeline:
         self.engine = engine
         opening = f"{time.strftime('%Y%m%dT%H%M%S')}-{uuid.uuid4().hex[:8]}"
         self.folder = Path(path) / "output" / opening
+        self.folder.mkdir(parents=True)  # now, as a folder that can't be written must be known before a commit
         self._store: Callable[[], Output] | None = None  # set while an epoch is committed, but not stored
         self._output: Output | None = None
 
@@ -80,9 +81,7 @@ class Pipeline:
             return False
         raise EpochError(_remedy(epoch, following))
 
-    def run(
-        self, epoch: int, events: pa.Table, event_schema: Any, order_type: pa.DataType | None = None
-    ) -> Output:
+    def run(self, epoch: int, events: pa.Table, event_schema: Any, order_type: pa.DataType | None = None) -> Output:
         """Run the next epoch. `order_type`: the Arrow type that `_ts` shall have, if not the engine's."""
         assert epoch == self.engine.epoch
         started = time.perf_counter()
@@ -117,7 +116,6 @@ class Pipeline:
         self, epoch: int, rows: pa.Table, late: pa.Table | None, event_schema: Any, process_ms: float
     ) -> Output:
         started = time.perf_counter()
-        self.folder.mkdir(parents=True, exist_ok=True)
         name = f"epoch-{epoch:012}"
         stored = self._write(f"{name}.parquet", rows)
         stored_late = self._write(f"{name}-late.parquet", late) if late is not None and len(late) else None

@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from .errors import ConfigError
 from .java import ensure_java
 
 if TYPE_CHECKING:
@@ -26,8 +27,6 @@ LOCAL_CONF = {
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
 }
-
-LOG_LINES_SHOWN = 15
 
 
 def local_session(name: str, conf: Mapping[str, Any] | None = None, log: str | None = None) -> SparkSession:
@@ -48,9 +47,8 @@ def local_session(name: str, conf: Mapping[str, Any] | None = None, log: str | N
         with contextlib.nullcontext() if log == "-" else stderr_to(file):
             return builder.getOrCreate()
     except Exception as error:
-        if log == "-":
-            raise
-        raise RuntimeError(f"Spark did not start ({error}); the end of {file}:\n{_tail(file)}") from error
+        reason = str(error).strip().split("\n")[0]
+        raise ConfigError(f"Spark did not start: {reason} Its log: {'above' if log == '-' else file}") from error
 
 
 @contextlib.contextmanager
@@ -69,9 +67,3 @@ def stderr_to(file: str) -> Iterator[None]:
 
 def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _tail(file: str) -> str:
-    with contextlib.suppress(OSError), open(file, errors="replace") as log:
-        return "".join(log.readlines()[-LOG_LINES_SHOWN:])
-    return "(no log)"

@@ -39,9 +39,7 @@ QUERY_ID_NEEDED = "on Spark Connect a sink can't ask Spark for its query: name i
 TRAVELS = ("app", "path", "query_id", "config", "last_progress", "_output", "_late_output", "_pre", "_post")
 STOP_POLL_S = 0.005
 # Spark searches the message of an exception for these words, to tell a stop from a failure (StreamExecution).
-SEEN_AS_STOP = (
-    "py4j.protocol.Py4JJavaError: An error occurred while calling stop: java.lang.InterruptedException"
-)
+SEEN_AS_STOP = "py4j.protocol.Py4JJavaError: An error occurred while calling stop: java.lang.InterruptedException"
 
 
 class Sink:
@@ -142,9 +140,7 @@ class Sink:
     def _check_names(self, spark: SparkSession, columns: list[str]) -> None:
         """What Spark could not read back must not run. (Two equal names are left to the engine.)"""
         if not columns:
-            raise SchemaError(
-                "the DataFrame has no columns, so Spark does not say how many rows it has; keep one"
-            )
+            raise SchemaError("the DataFrame has no columns, so Spark does not say how many rows it has; keep one")
         returned = [name for one in self.app.program.transactions for name, _ in one.returns]
         spellings: dict[str, set[str]] = {}
         for name in [*columns, *returned]:
@@ -155,9 +151,7 @@ class Sink:
                 f"columns {' and '.join(same)} have one name to Spark (spark.sql.caseSensitive); rename one"
             )
 
-    def _report(
-        self, output: Output, ran: bool, to_arrow_ms: float, output_ms: float, total_ms: float
-    ) -> None:
+    def _report(self, output: Output, ran: bool, to_arrow_ms: float, output_ms: float, total_ms: float) -> None:
         self.last_progress = {
             **output.progress,
             "replayed": not ran,
@@ -211,9 +205,7 @@ class Sink:
     def __enter__(self) -> Sink:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         self.close()
 
     def __repr__(self) -> str:
@@ -223,9 +215,7 @@ class Sink:
         if self._closed:
             raise ClosedError("the sink is closed and its state is gone; make a new one")
         if self._sent:
-            raise ClosedError(
-                "this sink went to the Spark Connect server as a copy: its engine and state are there"
-            )
+            raise ClosedError("this sink went to the Spark Connect server as a copy: its engine and state are there")
         if self._pipeline is None:
             config = self.config or _session_config(spark)
             self._pipeline = Pipeline(self.app.open(config=config), self.path)
@@ -250,9 +240,7 @@ class Sink:
         if self.query_id is None:
             raise ConfigError(QUERY_ID_NEEDED)
         if self._pipeline is not None:
-            raise ConfigError(
-                "a sink whose engine is open can't be sent to a Spark Connect server; make a new one"
-            )
+            raise ConfigError("a sink whose engine is open can't be sent to a Spark Connect server; make a new one")
         self._sent = True
         return {name: self.__dict__[name] for name in TRAVELS}
 
@@ -263,9 +251,7 @@ class Sink:
 
 def _session_config(spark: SparkSession | None) -> Config:
     settings = spark.conf.getAll if spark is not None else {}
-    own = {
-        name[len(CONF_PREFIX) :]: value for name, value in settings.items() if name.startswith(CONF_PREFIX)
-    }
+    own = {name[len(CONF_PREFIX) :]: value for name, value in settings.items() if name.startswith(CONF_PREFIX)}
     return Config.from_mapping(own, f"Spark conf {CONF_PREFIX}*")
 
 
@@ -273,9 +259,7 @@ def _local_path(path: str | os.PathLike[str]) -> str:
     text = os.fspath(path)
     text = re.sub(r"^file:(//)?(?=/)", "", text)
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]*:/", text):
-        raise ConfigError(
-            f"Sink(path={path!r}): expected a local or mounted folder, not an object store or HDFS"
-        )
+        raise ConfigError(f"Sink(path={path!r}): expected a local or mounted folder, not an object store or HDFS")
     return os.path.abspath(text)
 
 

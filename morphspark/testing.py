@@ -88,6 +88,10 @@ class BothEngines:
     def _compare_state(self) -> None:
         for spec in self.app.program.tables:
             self.table(spec.name)
+        for name, engine in self.engines.items():
+            validate = getattr(engine._core, "validate", None)
+            if validate is not None and not validate():
+                raise AssertionError(f"{name}: the invariants of a structure in the core don't hold")
 
     def _ask(self, what: str, call: Callable[[Engine], Any], same: Callable[..., None] | None = None) -> Any:
         answers = {name: _answer(call, engine) for name, engine in self.engines.items()}

@@ -38,6 +38,7 @@ from model import (
     unify,
     walk,
 )
+
 from morphspark.types import FLOAT64, Type
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
@@ -67,12 +68,16 @@ class Direct:
             key = tuple(row[name] for name, _ in model.key)
             self.state[table][key] = {name: _exact(row[name]) for name, _ in model.columns}
 
-    def epoch(self, events: list[dict[str, Any]]) -> tuple[list[tuple[int, str, str | None, dict[str, Any]]], list[int]]:
+    def epoch(
+        self, events: list[dict[str, Any]]
+    ) -> tuple[list[tuple[int, str, str | None, dict[str, Any]]], list[int]]:
         """(row, status, reason, returned) of each event that is not diverted, in transaction order; rows diverted."""
         order, diverted = self._order(events)
         results = [(row, *self._event(events[row])) for row in order]
         keys = [self._key(events[row]) for row in order]
-        self.last_key = max([key for key in (*keys, self.last_key) if key is not None and None not in key], default=None)
+        self.last_key = max(
+            [key for key in (*keys, self.last_key) if key is not None and None not in key], default=None
+        )
         return results, diverted
 
     def is_late(self, event: dict[str, Any]) -> bool:
@@ -378,7 +383,7 @@ def arithmetic(op: str, values: list[Any], kinds: Any, result: Type) -> Any:
                 "//": left.__floordiv__, "%": left.__mod__}[op](right)  # fmt: skip
     if op == "/":
         # The dividend is widened first, in 128 bits; the quotient is rounded to its last digit.
-        fits(Fraction(left) * 10**kinds[1].scale, result)
+        fits(Fraction(left) * 10 ** kinds[1].scale, result)
         return fits(half_up(Fraction(left) / Fraction(right), result.scale), result)
     if result.name == "decimal" and op != "*":
         scale = max(kinds[0].scale, kinds[1].scale)

@@ -283,12 +283,12 @@ def columns_used(app: AppModel) -> frozenset[str]:
 
 # ------------------------------------------------------------------------------------------------------ source
 
-_KEPT = '''
+_KEPT = """
 def kept(pairs):
     for keep, value in pairs:
         with ms.when(keep):
             yield value
-'''
+"""
 
 
 def source(app: AppModel) -> str:

@@ -46,7 +46,7 @@ from morphspark import types
 from morphspark.testing import BothEngines, both_engines
 
 DIRECTIVE = re.compile(r"(app|config|state|epoch|error)\b\s*(.*)")
-EPOCH_START = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
+EPOCH_START = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 ROW = "scenario_row"  # passes through, and says which event an output row belongs to
 
 
@@ -226,7 +226,10 @@ def _state_table(engines: BothEngines, section: Section) -> pa.Table:
     assert sorted(given.names) == sorted(kinds), f"columns {given.names}, expected {list(kinds)}"
     cells = {name: [row[i] for row in given.rows] for i, name in enumerate(given.names)}
     return pa.table(
-        {name: pa.array([cell(text, str(kind)) for text in cells[name]], types.to_arrow(kind)) for name, kind in kinds.items()}
+        {
+            name: pa.array([cell(text, str(kind)) for text in cells[name]], types.to_arrow(kind))
+            for name, kind in kinds.items()
+        }
     )
 
 
@@ -249,7 +252,7 @@ def cell(text: str, kind: str) -> Any:
     if kind.startswith("decimal"):
         return Decimal(text)
     if kind == "timestamp":
-        return datetime.datetime.fromisoformat(text).replace(tzinfo=datetime.timezone.utc)
+        return datetime.datetime.fromisoformat(text).replace(tzinfo=datetime.UTC)
     if kind == "string":
         return json.loads(text) if text.startswith('"') else text
     if kind == "bool":
@@ -285,4 +288,4 @@ def moment(value: Any) -> str:
     """A datetime, or microseconds since 1970, as text."""
     if isinstance(value, int):
         value = EPOCH_START + datetime.timedelta(microseconds=value)
-    return value.astimezone(datetime.timezone.utc).replace(tzinfo=None).isoformat()
+    return value.astimezone(datetime.UTC).replace(tzinfo=None).isoformat()

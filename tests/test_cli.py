@@ -90,6 +90,17 @@ def test_a_mistake_is_one_line_and_exit_code_2(tmp_path, monkeypatch, capsys, ar
     assert not (tmp_path / "runs").exists()
 
 
+def test_settings_that_spark_does_not_take(tmp_path):
+    conf = tmp_path / "memory.toml"
+    conf.write_text('[spark]\n"spark.driver.memory" = "plenty"')
+    process = start(["run", str(conf)], tmp_path)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert err.startswith("morphspark: Spark did not start: [JAVA_GATEWAY_EXITED]") and err.count("\n") == 1
+    (log,) = (tmp_path / "runs").rglob("spark.log")
+    assert "plenty" in log.read_text()
+
+
 @pytest.mark.parametrize("arguments", [[], ["walk"], ["run"], ["run", LEDGER, "--rows-per-batch", "0"]])
 def test_a_wrong_command_line_is_exit_code_2(arguments, capsys):
     with pytest.raises(SystemExit) as ended:

@@ -86,9 +86,12 @@ def everything():
     from decimal import Decimal
 
     app = ms.App("everything", order_by=["ts", "seq"], seed=7, late="divert")
-    t = app.table("t", key={"a": "int64", "b": "string"},
-                  columns={"i": "int64", "f": "float64", "s": "string", "z": "bool", "w": "timestamp", "d": "decimal(9, 2)"},
-                  default={"i": -1, "f": float("-inf"), "s": "é\n", "z": True, "w": datetime(2020, 1, 1), "d": Decimal("-0.05")})
+    t = app.table(
+        "t",
+        key={"a": "int64", "b": "string"},
+        columns={"i": "int64", "f": "float64", "s": "string", "z": "bool", "w": "timestamp", "d": "decimal(9, 2)"},
+        default={"i": -1, "f": float("-inf"), "s": "é\n", "z": True, "w": datetime(2020, 1, 1), "d": Decimal("-0.05")},
+    )
     u = app.table("u", key="int64", columns={"v": "float64"})  # fmt: skip
 
     @app.on(kind=["x", "y"], flag=True, amount=Decimal("1.50"))

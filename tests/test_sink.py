@@ -133,9 +133,7 @@ def test_pre_and_post(ledger, tmp_path, frame, outputs):
 def test_pre_and_post_must_return_a_dataframe(ledger, tmp_path, frame, outputs, name):
     with (
         ms.Sink(ledger, tmp_path, outputs, **{name: lambda df: None}) as sink,
-        pytest.raises(
-            TypeError, match=rf"Sink\({name}=…\): the function returned a NoneType, not a DataFrame"
-        ),
+        pytest.raises(TypeError, match=rf"Sink\({name}=…\): the function returned a NoneType, not a DataFrame"),
     ):
         sink(frame(), 0)
 
@@ -333,12 +331,8 @@ def test_returned_columns_of_every_type(spark, tmp_path):
         }
 
     seen = []
-    df = spark.range(1).selectExpr(
-        "3 x", "'s' w", "timestamp'2024-02-29 01:02:03' t", "cast(1.5 as decimal(5, 2)) d"
-    )
-    with ms.Sink(
-        app, tmp_path / "state", lambda df, epoch: seen.append((dict(df.dtypes), df.collect()))
-    ) as sink:
+    df = spark.range(1).selectExpr("3 x", "'s' w", "timestamp'2024-02-29 01:02:03' t", "cast(1.5 as decimal(5, 2)) d")
+    with ms.Sink(app, tmp_path / "state", lambda df, epoch: seen.append((dict(df.dtypes), df.collect()))) as sink:
         sink(df, 0)
     kinds, (row,) = seen[0]
     assert [kinds[name] for name in ("b", "i", "f", "s", "when", "price", "none")] == [
@@ -374,6 +368,16 @@ def test_names_that_differ_in_case_only_are_refused_before_the_epoch_runs(sink, 
 def test_bad_arguments(ledger, tmp_path, arguments, message):
     with pytest.raises(ms.ConfigError, match=message):
         ms.Sink(**{"app": ledger, "path": tmp_path, "output": print, **arguments})
+
+
+def test_a_folder_that_cannot_be_made_is_known_before_anything_runs(ledger, tmp_path, frame):
+    (tmp_path / "file").write_text("")
+    with ms.Sink(ledger, tmp_path / "file" / "state", print) as sink:
+        with pytest.raises(NotADirectoryError):
+            sink(frame(), 0)
+        (tmp_path / "file").unlink()
+        sink(frame(), 0)
+        assert balances(sink) == BALANCES
 
 
 def test_any_folder_name_will_do(ledger, tmp_path, frame, outputs):
@@ -461,9 +465,7 @@ def test_the_streaming_program_of_the_api_document(ledger, spark, feed, tmp_path
     assert os.path.isdir("state/ledger")
 
 
-def test_a_writer_that_failed_gets_the_stored_output_when_the_query_is_started_again(
-    ledger, feed, tmp_path, run_query
-):
+def test_a_writer_that_failed_gets_the_stored_output_when_the_query_is_started_again(ledger, feed, tmp_path, run_query):
     calls = {"pre": 0, "output": []}
 
     def pre(df):
@@ -501,22 +503,16 @@ def test_one_sink_in_two_queries_is_refused(ledger, feed, tmp_path, run_query, o
     feed.add(EVENTS)
     with ms.Sink(ledger, tmp_path / "state", outputs) as sink:
         run_query(feed.stream, sink, "one")
-        with pytest.raises(
-            StreamingQueryException, match="holds the state of query .* make a Sink for each query"
-        ):
+        with pytest.raises(StreamingQueryException, match="holds the state of query .* make a Sink for each query"):
             run_query(feed.stream, sink, "two")
 
 
 def test_a_wrong_schema_stops_the_query_with_a_message(spark, tmp_path, run_query, outputs, feed):
     feed.add(EVENTS)
-    wrong = feed.stream.selectExpr("timestamp_micros(ts) ts", "* except (ts)").withColumn(
-        "to_asset", F.lit("x")
-    )
+    wrong = feed.stream.selectExpr("timestamp_micros(ts) ts", "* except (ts)").withColumn("to_asset", F.lit("x"))
     with (
         ms.Sink(streaming_ledger.build(), tmp_path / "state", outputs) as sink,
-        pytest.raises(
-            StreamingQueryException, match="SchemaError: column 'quantity': expected int64, got double"
-        ),
+        pytest.raises(StreamingQueryException, match="SchemaError: column 'quantity': expected int64, got double"),
     ):
         run_query(wrong.withColumn("quantity", F.lit(1.5)), sink)
 
@@ -546,9 +542,7 @@ def test_stop_ends_a_query_between_two_epochs(spark, tmp_path, asked):
 
     with ms.Sink(streaming_ledger.build(), tmp_path / "state", output) as sink:
         stream = streaming_ledger.stream(spark, rows_per_batch=50, accounts=20)
-        query = (
-            stream.writeStream.foreachBatch(sink).option("checkpointLocation", str(tmp_path / "chk")).start()
-        )
+        query = stream.writeStream.foreachBatch(sink).option("checkpointLocation", str(tmp_path / "chk")).start()
         assert started.wait(60)
         sink.stop(asked(query))
         assert not query.isActive and query.exception() is None

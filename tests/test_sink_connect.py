@@ -36,9 +36,7 @@ def test_a_query_on_spark_connect(tmp_path):
     assert [call["epoch"] for call in calls] == list(range(EPOCHS))
     assert [call["counted"] for call in calls] == [1] * EPOCHS
     assert {call["retain_epochs"] for call in calls} == {1}, "spark.morphspark.* reaches the engine"
-    assert len({call["process"] for call in calls} | {report["client process"]}) == 2, (
-        "one process serves the query"
-    )
+    assert len({call["process"] for call in calls} | {report["client process"]}) == 2, "one process serves the query"
     assert "its engine and state are there" in report["client engine"]
     assert "epoch 3 arrived first, but the state is empty" in report["continued by a new process"]
 
@@ -93,11 +91,7 @@ def main(folder):
         return "no error"
 
     def run(sink):
-        events = (
-            spark.readStream.schema("ts int, amount short")
-            .option("maxFilesPerTrigger", 1)
-            .json(f"{folder}/feed")
-        )
+        events = spark.readStream.schema("ts int, amount short").option("maxFilesPerTrigger", 1).json(f"{folder}/feed")
         writer = events.writeStream.foreachBatch(sink).option("checkpointLocation", f"{folder}/checkpoint")
         query = writer.trigger(availableNow=True).start()
         query.awaitTermination(60)
@@ -119,9 +113,7 @@ def main(folder):
     report["client engine"] = message(lambda: sink.engine)
     written = spark.read.parquet(f"{folder}/out")
     report["totals"] = [list(row) for row in written.select("_epoch", "ts", "total").orderBy("ts").collect()]
-    report["types"] = {
-        name: kind for name, kind in written.dtypes if name not in ("_status", "_reason", "epoch")
-    }
+    report["types"] = {name: kind for name, kind in written.dtypes if name not in ("_status", "_reason", "epoch")}
     report["calls"] = [json.loads(line) for line in Path(folder, "calls").read_text().splitlines()]
     feed(EPOCHS)
     report["continued by a new process"] = message(lambda: run(sink))

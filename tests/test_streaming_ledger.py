@@ -60,9 +60,7 @@ def test_numpy_events_are_a_function_of_their_arguments():
 def test_spark_events(spark, theta):
     def generate(seed):
         rows = spark.range(20_000)
-        return ledger.events_of(
-            rows, "id", accounts=1_000, theta=theta, transfer_ratio=0.3, seed=seed
-        ).toArrow()
+        return ledger.events_of(rows, "id", accounts=1_000, theta=theta, transfer_ratio=0.3, seed=seed).toArrow()
 
     events = generate(seed=3)
     check_events(events, 1_000, 0.3)

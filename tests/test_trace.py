@@ -101,7 +101,9 @@ def _sorted(e):
 )
 def test_no_truth_value(declared, function):
     function.__name__ = function.__name__.lstrip("_")
-    message = refused(declared, function, "no truth value", "ms.where(c, a, b)", "with ms.when(c):", "`&`", "ms.require")
+    message = refused(
+        declared, function, "no truth value", "ms.where(c, a, b)", "with ms.when(c):", "`&`", "ms.require"
+    )
     assert message.startswith(f"{function.__name__} (test_trace.py:")
 
 
@@ -121,7 +123,7 @@ def test_builtin_sum_over_each_carries(declared):
         (len, "no length"),
         (list, "can't be iterated"),
         (lambda value: f"{value}", "f-string"),
-        (lambda value: "%s" % value, "text"),
+        (format, "text"),
         (lambda value: range(value), "Python int"),
         (lambda value: [1, 2, 3][value], "Python int"),
         (lambda value: value**2, "multiply"),
@@ -474,7 +476,9 @@ def test_types_come_with_the_first_batch(opened):
     import pyarrow as pa
 
     engines = opened(app)
-    with pytest.raises(ms.SchemaError, match=r"transaction \(test_trace.py:\d+\): t.v is int64 and can't store float64"):
+    with pytest.raises(
+        ms.SchemaError, match=r"transaction \(test_trace.py:\d+\): t.v is int64 and can't store float64"
+    ):
         engines.process(pa.table({"k": [1], "x": [1.5]}))
     with pytest.raises(ms.SchemaError, match=r"the key of 't' .* takes int64, not string"):
         engines.process(pa.table({"k": ["1"], "x": [1]}))
@@ -759,7 +763,7 @@ def test_an_error_leaves_the_app_usable(declared):
 
 
 def test_constants_of_other_kinds(declared):
-    class Colour(str, enum.Enum):
+    class Colour(enum.StrEnum):
         RED = "red"
 
     @declared.app.on(s=Colour.RED)

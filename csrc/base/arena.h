@@ -40,6 +40,11 @@ class Arena {
     used_ = 0;
   }
 
+  // Makes room: as much may be allocated next without failing.
+  void Reserve(uint64_t size) {
+    if (size > static_cast<uint64_t>(end_ - next_)) Grow(size);
+  }
+
   uint64_t used() const { return used_; }
   uint64_t reserved() const { return reserved_; }
 

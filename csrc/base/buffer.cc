@@ -36,7 +36,11 @@ class BufferPool {
       return;
     }
     std::lock_guard lock(mutex_);
-    idle_[capacity].push_back({bytes, epoch_});
+    try {
+      idle_[capacity].push_back({bytes, epoch_});
+    } catch (const std::bad_alloc&) {  // it comes from a destructor, so it must not fail
+      std::free(bytes);
+    }
   }
 
   void Trim() {

@@ -1,45 +1,66 @@
 #include "program/code.h"
 
+#include "program/verify.h"
+
 namespace morphspark {
 namespace {
 
-// Reads words one by one; past the end it gives zeros and remembers.
+// Reads words one by one. A word that is missing or out of its range reads as zero, and is remembered.
 class Reader {
  public:
   explicit Reader(std::span<const int64_t> words) : words_(words) {}
 
   int64_t Next() {
     if (at_ < words_.size()) return words_[at_++];
-    overrun_ = true;
+    good_ = false;
     return 0;
   }
-  uint32_t Index() { return static_cast<uint32_t>(Next()); }
+  int64_t NextBetween(int64_t min, int64_t max) {
+    const int64_t word = Next();
+    if (word >= min && word <= max) return word;
+    good_ = false;
+    return 0;
+  }
+  int64_t NextUpTo(int64_t max) { return NextBetween(0, max); }
+  uint32_t Index() { return static_cast<uint32_t>(NextUpTo(UINT32_MAX)); }
+  int32_t Scale() { return static_cast<int32_t>(NextBetween(INT32_MIN, INT32_MAX)); }
+  Kind NextKind() { return static_cast<Kind>(NextUpTo(static_cast<int64_t>(Kind::kList))); }
+  const std::string& NextString(const std::vector<std::string>& strings) {
+    static const std::string kNone;
+    const uint32_t index = Index();
+    if (index < strings.size()) return strings[index];
+    good_ = false;
+    return kNone;
+  }
   template <class T, class Read>
   std::vector<T> List(Read read) {
     std::vector<T> items;
-    for (int64_t left = Next(); left > 0 && !overrun_; --left) items.push_back(read());
+    for (int64_t left = NextUpTo(INT64_MAX); left > 0 && good_; --left) items.push_back(read());
     return items;
   }
   std::vector<uint32_t> Indexes() {
     return List<uint32_t>([this] { return Index(); });
   }
-  bool finished() const { return !overrun_ && at_ == words_.size(); }
+  bool finished() const { return good_ && at_ == words_.size(); }
 
  private:
   std::span<const int64_t> words_;
   size_t at_ = 0;
-  bool overrun_ = false;
+  bool good_ = true;
 };
 
 Value ReadValue(Reader* in, const std::vector<std::string>& strings, Kind kind) {
   Value value;
   value.d = 0;
+  if (kind == Kind::kString) {
+    const std::string& text = in->NextString(strings);
+    value.s = {text.data(), text.size()};
+    in->Next();
+    return value;
+  }
   const int64_t low = in->Next();
   const int64_t high = in->Next();
-  if (kind == Kind::kString) {
-    const auto index = static_cast<uint64_t>(low);
-    if (index < strings.size()) value.s = {strings[index].data(), strings[index].size()};
-  } else if (kind == Kind::kDecimal) {
+  if (kind == Kind::kDecimal) {
     value.d = static_cast<Int128>(high) << 64 | static_cast<uint64_t>(low);
   } else {
     value.i = low;  // float64: its bits
@@ -49,8 +70,8 @@ Value ReadValue(Reader* in, const std::vector<std::string>& strings, Kind kind) 
 
 Instruction ReadInstruction(Reader* in) {
   Instruction one;
-  one.op = static_cast<Op>(in->Next());
-  one.aux = static_cast<uint16_t>(in->Next());
+  one.op = static_cast<Op>(in->NextUpTo(static_cast<int64_t>(Op::kEmit)));
+  one.aux = static_cast<uint16_t>(in->NextUpTo(UINT16_MAX));
   one.dst = in->Index();
   one.a = in->Index();
   one.b = in->Index();
@@ -80,22 +101,22 @@ Loop ReadLoop(Reader* in) {
 
 Accumulator ReadAccumulator(Reader* in) {
   Accumulator one;
-  one.reduction = static_cast<Reduction>(in->Next());
-  one.kind = static_cast<Kind>(in->Next());
-  one.scale = static_cast<int32_t>(in->Next());
+  one.reduction = static_cast<Reduction>(in->NextUpTo(static_cast<int64_t>(Reduction::kAll)));
+  one.kind = in->NextKind();
+  one.scale = in->Scale();
   return one;
 }
 
 Site ReadSite(Reader* in) {
   Site site;
   site.table = in->Index();
-  site.of_element = in->Next() != 0;
+  site.of_element = in->NextUpTo(1) != 0;
   site.parts = in->Indexes();
   return site;
 }
 
 Accepted ReadAccepted(Reader* in, const std::vector<std::string>& strings) {
-  const auto match = static_cast<Match>(in->Next());
+  const auto match = static_cast<Match>(in->NextUpTo(static_cast<int64_t>(Match::kString)));
   const Kind kind = match == Match::kString    ? Kind::kString
                     : match == Match::kDecimal ? Kind::kDecimal
                                                : Kind::kInt64;
@@ -105,7 +126,7 @@ Accepted ReadAccepted(Reader* in, const std::vector<std::string>& strings) {
 Condition ReadCondition(Reader* in, const std::vector<std::string>& strings) {
   Condition condition;
   condition.column = in->Index();
-  condition.scale = static_cast<int32_t>(in->Next());
+  condition.scale = in->Scale();
   condition.accepted = in->List<Accepted>([&] { return ReadAccepted(in, strings); });
   return condition;
 }
@@ -125,143 +146,33 @@ TransactionCode ReadTransaction(Reader* in, const std::vector<std::string>& stri
 }  // namespace
 
 Status Code::Decode(std::span<const int64_t> words, std::vector<std::string> strings,
-                    std::span<const uint32_t> table_columns, Code* out) {
+                    std::span<const TableSpec* const> tables, Code* out) {
   Reader in(words);
   Code code;
   code.strings = std::move(strings);
   code.registers = in.Index();
   code.columns = in.List<UsedColumn>([&] {
-    const Kind kind = static_cast<Kind>(in.Next());
-    return UsedColumn{kind, static_cast<Kind>(in.Next())};
+    const Kind kind = in.NextKind();
+    return UsedColumn{kind, in.NextKind()};
   });
   code.order_columns = in.Indexes();
   code.order_reasons = in.Indexes();
   code.sites = in.List<Site>([&] { return ReadSite(&in); });
-  code.returned = in.List<ReturnedColumn>([&] { return ReturnedColumn{static_cast<Kind>(in.Next())}; });
+  code.returned = in.List<ReturnedColumn>([&] { return ReturnedColumn{in.NextKind()}; });
   code.reason_blocks = in.Indexes();
-  code.reasons = in.List<std::string>([&] {
-    const uint32_t index = in.Index();
-    return index < code.strings.size() ? code.strings[index] : std::string();
-  });
+  code.reasons = in.List<std::string>([&] { return in.NextString(code.strings); });
   code.constants = in.List<Value>([&] {
-    const Kind kind = static_cast<Kind>(in.Next());
+    const Kind kind = in.NextKind();
+    code.constant_kinds.push_back(kind);
     code.constant_null.push_back(kind == Kind::kNull);
     return ReadValue(&in, code.strings, kind);
   });
   code.transactions = in.List<TransactionCode>([&] { return ReadTransaction(&in, code.strings); });
-  if (!in.finished()) return Status::Invalid("the compiled program has the wrong length");
-  MORPHSPARK_RETURN_IF_ERROR(code.Validate(table_columns));
+  if (!in.finished()) return Status::Invalid("compiled program: it is cut off, or a word is out of its range");
+  // Every register takes several words to fill, so this refuses only what would make a frame of gigabytes.
+  if (code.registers > words.size()) return Status::Invalid("compiled program: it has registers that nobody writes");
+  MORPHSPARK_RETURN_IF_ERROR(VerifyCode(code, tables));
   *out = std::move(code);
-  return Status::Ok();
-}
-
-Status Code::Validate(std::span<const uint32_t> table_columns) const {
-  const auto wrong = [](const char* what) { return Status::Invalid(std::string("compiled program: ") + what); };
-  const auto is_list = [&](uint32_t column) {
-    return column < columns.size() && (columns[column].kind == Kind::kList || columns[column].kind == Kind::kNull);
-  };
-  if (constants.size() > registers) return wrong("more constants than registers");
-  if (order_reasons.size() != order_columns.size()) return wrong("order columns and reasons differ");
-  for (uint32_t column : order_columns) {
-    if (column >= columns.size()) return wrong("an order column is not there");
-  }
-  for (ReasonId reason : reason_blocks) {
-    if (reason >= reasons.size()) return wrong("a reason is not there");
-  }
-  for (const Site& site : sites) {
-    if (site.table >= table_columns.size() || site.parts.empty()) return wrong("a site names no table");
-    for (uint32_t part : site.parts) {
-      const bool constant = part & kConstantPart;
-      if (constant ? (part & ~kConstantPart) >= constants.size() : part >= columns.size()) {
-        return wrong("a site names no column");
-      }
-    }
-    if (site.of_element && !is_list(site.parts[0])) return wrong("an element site has no list");
-  }
-  for (const TransactionCode& transaction : transactions) {
-    const auto count = transaction.instructions.size();
-    if (count == 0 || transaction.instructions.back().op != Op::kStop) return wrong("a transaction does not stop");
-    for (const Condition& condition : transaction.on) {
-      if (condition.column >= columns.size()) return wrong("a condition names no column");
-    }
-    for (const ColumnLoad& load : transaction.loads) {
-      if (load.dst >= registers || load.column >= columns.size()) return wrong("a load names no column");
-    }
-    for (const RowLoad& load : transaction.rows) {
-      if (load.dst >= registers || load.site >= sites.size()) return wrong("a row names no site");
-    }
-    for (const Loop& loop : transaction.loops) {
-      if (loop.lists.empty() || loop.body >= count || loop.after >= count) return wrong("a loop has no body");
-      for (uint32_t list : loop.lists) {
-        if (!is_list(list)) return wrong("a loop has no list");
-      }
-      for (const ColumnLoad& load : loop.elements) {
-        if (load.dst >= registers || load.column >= loop.lists.size()) return wrong("a loop's element is not there");
-      }
-    }
-    for (SiteId site : transaction.sites) {
-      if (site >= sites.size()) return wrong("a site is not there");
-    }
-    for (const Instruction& one : transaction.instructions) {
-      if (static_cast<uint32_t>(one.op) > static_cast<uint32_t>(Op::kEmit)) return wrong("an operation is unknown");
-      if (one.dst >= registers) return wrong("a register is not there");
-      if (uint64_t{one.reasons} + kFailures > reason_blocks.size()) return wrong("reasons are not there");
-      switch (one.op) {
-        case Op::kJump:
-          if (one.a >= count) return wrong("a jump leaves the program");
-          break;
-        case Op::kSkipUnless:
-        case Op::kSkipIfNull:
-          if (one.a >= registers || one.b >= count) return wrong("a jump leaves the program");
-          break;
-        case Op::kEach:
-        case Op::kEnd:
-          if (one.a >= transaction.loops.size()) return wrong("a loop is not there");
-          break;
-        case Op::kBegin:
-        case Op::kReduce:
-          if (one.a >= transaction.accumulators.size()) return wrong("a reduction is not there");
-          break;
-        case Op::kAccumulate:
-          if (one.a >= registers || one.b >= transaction.accumulators.size()) return wrong("a reduction is not there");
-          break;
-        case Op::kRowOfElement:
-          if (one.a >= sites.size() || one.b >= transaction.loops.size()) return wrong("a site is not there");
-          if (one.c >= transaction.loops[one.b].lists.size()) return wrong("a list is not there");
-          break;
-        case Op::kRowOfKey:
-          if (one.aux >= table_columns.size() || uint64_t{one.a} + one.b > registers) return wrong("a key is not there");
-          break;
-        case Op::kReadI:
-        case Op::kReadB:
-        case Op::kReadS:
-        case Op::kReadD:
-        case Op::kWriteI:
-        case Op::kWriteF:
-        case Op::kWriteB:
-        case Op::kWriteS:
-        case Op::kWriteD:
-        case Op::kIncreaseI:
-        case Op::kDecreaseI:
-        case Op::kIncreaseF:
-        case Op::kDecreaseF:
-        case Op::kStore:
-          if (one.a >= registers || one.b >= registers) return wrong("a register is not there");
-          if (one.aux >= table_columns.size() || one.c >= table_columns[one.aux]) return wrong("a column is not there");
-          break;
-        case Op::kExists:
-        case Op::kInsert:
-        case Op::kDelete:
-          if (one.a >= registers || one.aux >= table_columns.size()) return wrong("a table is not there");
-          break;
-        case Op::kEmit:
-          if (one.a >= registers || one.b >= returned.size()) return wrong("a returned column is not there");
-          break;
-        default:
-          if (one.a >= registers || one.b >= registers) return wrong("a register is not there");
-      }
-    }
-  }
   return Status::Ok();
 }
 

@@ -4,7 +4,7 @@
 // event's columns are put into registers when a transaction starts, a loop's elements when an iteration starts. Every
 // instruction that can fail names a block of reasons; the failure picks one of them.
 //
-// The order of Op, Failure and the encoding are shared with lower.py; `Decode` checks every index before use.
+// The order of Op, Failure and the encoding are shared with lower.py; `Decode` accepts only what verify.h proves safe.
 #pragma once
 
 #include <cstdint>
@@ -134,6 +134,8 @@ struct TransactionCode {
   std::vector<SiteId> sites;  // every site it uses
 };
 
+struct TableSpec;
+
 struct UsedColumn {
   Kind kind;
   Kind element;
@@ -150,15 +152,13 @@ struct Code {
   std::vector<std::string> reasons;  // [0] is empty: no failure
   std::vector<Value> constants;      // registers 0 … constants.size() - 1
   std::vector<uint8_t> constant_null;
+  std::vector<Kind> constant_kinds;
   std::vector<std::string> strings;  // what string constants point to
   uint32_t registers = 0;
 
-  // Reads the encoding of lower.py. `tables` and the number of columns in each are what table operands may name.
+  // Reads the encoding of lower.py. `tables` are those that the program will run on.
   static Status Decode(std::span<const int64_t> words, std::vector<std::string> strings,
-                       std::span<const uint32_t> table_columns, Code* out);
-
- private:
-  Status Validate(std::span<const uint32_t> table_columns) const;
+                       std::span<const TableSpec* const> tables, Code* out);
 };
 
 }  // namespace morphspark

@@ -1,6 +1,7 @@
 #include "state/key_index.h"
 
 #include <array>
+#include <new>
 #include <random>
 
 #define XXH_INLINE_ALL
@@ -112,7 +113,6 @@ void KeyIndex::Insert(Bytes key, Slot slot) {
   GrowIfNeeded();
   if (slot >= strings_.size()) strings_.resize(slot + 1);
   StoredKey& stored = strings_[slot];
-  stored.size = static_cast<uint32_t>(key.size);
   if (key.size <= StoredKey::kInline) {
     std::memcpy(stored.data, key.data, key.size);
   } else {
@@ -120,6 +120,7 @@ void KeyIndex::Insert(Bytes key, Slot slot) {
     std::memcpy(stored.data, &pointer, sizeof(pointer));
     heap_live_ += key.size;
   }
+  stored.size = static_cast<uint32_t>(key.size);  // last: if there is no memory for the bytes, there is no key
   Place(Hash(key), slot);
 }
 
@@ -151,6 +152,11 @@ void KeyIndex::Erase(Slot slot) {
 
 void KeyIndex::CompactHeap() {
   Arena fresh;
+  try {
+    fresh.Reserve(heap_live_);
+  } catch (const std::bad_alloc&) {
+    return;  // another time
+  }
   for (StoredKey& stored : strings_) {
     if (stored.size <= StoredKey::kInline) continue;
     const char* pointer = fresh.Copy(stored.bytes()).data;

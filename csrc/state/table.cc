@@ -11,6 +11,12 @@ namespace {
 constexpr Slot kFirstSlots = 64;
 constexpr uint64_t kHeapCompactBytes = 1 << 20;
 
+// Room for `more` items, without giving up that a vector doubles.
+void ReserveMore(std::vector<Slot>* slots, size_t more) {
+  const size_t wanted = slots->size() + more;
+  if (wanted > slots->capacity()) slots->reserve(std::max(wanted, 2 * slots->capacity()));
+}
+
 bool IsIntegerKey(const TableSpec& spec) { return spec.key.size() == 1 && spec.key[0] == Kind::kInt64; }
 
 }  // namespace
@@ -34,6 +40,7 @@ Table::Table(TableSpec spec) : spec_(std::move(spec)), index_(IsIntegerKey(spec_
   }
   version_bytes_ = (version_bytes_ + 7) / 8 * 8;
   single_word_ = columns_.size() == 1 && columns_[0].width == 8;
+  heap_compact_at_ = kHeapCompactBytes;
   for (ColumnId column = 0; column < spec_.defaults.size(); ++column) {
     const std::string& text = spec_.default_text[column];
     if (spec_.columns[column] == Kind::kString) spec_.defaults[column].s = {text.data(), text.size()};
@@ -47,23 +54,12 @@ template <class Key>
 Slot Table::FindOrAddKey(Key key) {
   const Slot found = index_.Find(key);
   if (found != kNoSlot) return found;
-  const Slot slot = AddSlot();
+  // Everything that may run out of memory comes first, so that nothing is left half added.
+  const Slot slot = NextSlot();
   index_.Insert(key, slot);
-  return slot;
-}
-
-Slot Table::FindOrAdd(int64_t key) { return FindOrAddKey(key); }
-Slot Table::FindOrAdd(Bytes key) { return FindOrAddKey(key); }
-
-Slot Table::AddSlot() {
-  Slot slot;
-  if (free_.empty()) {
-    slot = static_cast<Slot>(headers_.size());
-    if (slot >= kNullKey) throw std::bad_alloc();
+  if (slot == headers_.size()) {
     headers_.emplace_back();
-    if (headers_.size() * columns_[0].width > columns_[0].bytes.size()) Grow(static_cast<Slot>(2 * headers_.size()));
   } else {
-    slot = free_.back();
     free_.pop_back();
     headers_[slot] = Header();
   }
@@ -71,12 +67,25 @@ Slot Table::AddSlot() {
   return slot;
 }
 
+Slot Table::FindOrAdd(int64_t key) { return FindOrAddKey(key); }
+Slot Table::FindOrAdd(Bytes key) { return FindOrAddKey(key); }
+
+// The slot of the next new key, with room made for it.
+Slot Table::NextSlot() {
+  ReserveMore(&touched_, 1);
+  if (!free_.empty()) return free_.back();
+  const uint64_t slots = headers_.size() + 1;
+  if (slots > kNullKey) throw std::bad_alloc();
+  if (slots * columns_[0].width > columns_[0].bytes.size()) Grow(static_cast<Slot>(std::min<uint64_t>(2 * slots, kNullKey)));
+  return static_cast<Slot>(slots - 1);
+}
+
 void Table::Grow(Slot slots) {
   headers_.reserve(slots);
-  cells_.clear();
-  for (FlatColumn& column : columns_) {
-    column.bytes.resize(uint64_t{slots} * column.width);
-    cells_.push_back(column.bytes.data());
+  cells_.resize(columns_.size());
+  for (size_t i = columns_.size(); i-- > 0;) {  // the first column last: it tells for how many slots there is room
+    columns_[i].bytes.resize(uint64_t{slots} * columns_[i].width);
+    cells_[i] = columns_[i].bytes.data();
   }
 }
 
@@ -157,14 +166,22 @@ void Table::Undo(Stamp stamp) {
 
 void Table::CommitEpoch() {
   log_.resize(0);
-  for (Slot slot : touched_) FreeIfUnused(slot);
-  touched_.clear();
-  CompactHeapIfNeeded();
+  EndEpoch();
 }
 
 void Table::RollbackEpoch() {
   if (log_.empty() && touched_.empty()) return;
   while (!log_.empty()) PopVersion();
+  EndEpoch();
+}
+
+// Gives back what the epoch left unused. It can't fail: without memory for that, it is left for the next epoch.
+void Table::EndEpoch() {
+  try {
+    ReserveMore(&free_, touched_.size());
+  } catch (const std::bad_alloc&) {
+    return;
+  }
   for (Slot slot : touched_) FreeIfUnused(slot);
   touched_.clear();
   CompactHeapIfNeeded();
@@ -180,20 +197,30 @@ void Table::FreeIfUnused(Slot slot) {
 }
 
 void Table::CompactHeapIfNeeded() {
-  if (!has_strings_ || heap_.used() < kHeapCompactBytes) return;
+  if (!has_strings_ || heap_.used() < heap_compact_at_) return;
+  const auto each_string = [&](auto visit) {
+    for (ColumnId column = 0; column < columns_.size(); ++column) {
+      if (columns_[column].kind != Kind::kString) continue;
+      for (Slot slot = 0; slot < headers_.size(); ++slot) {
+        if (Exists(slot)) visit(slot, column);
+      }
+    }
+  };
   uint64_t live = 0;
-  const std::vector<Slot> slots = LiveSlots();
-  for (ColumnId column = 0; column < columns_.size(); ++column) {
-    if (columns_[column].kind != Kind::kString) continue;
-    for (Slot slot : slots) live += ReadStored(slot, column).s.size;
+  each_string([&](Slot slot, ColumnId column) { live += ReadStoredAs<Kind::kString>(slot, column).s.size; });
+  heap_compact_at_ = 2 * live + kHeapCompactBytes;  // no sooner: looking costs as much as there are rows
+  if (heap_.used() < heap_compact_at_) return;
+  Arena fresh;
+  try {
+    fresh.Reserve(live);
+  } catch (const std::bad_alloc&) {
+    return;  // another time
   }
-  if (heap_.used() < 2 * live + kHeapCompactBytes) return;
-  Arena old = std::move(heap_);
-  heap_ = Arena();
-  for (ColumnId column = 0; column < columns_.size(); ++column) {
-    if (columns_[column].kind != Kind::kString) continue;
-    for (Slot slot : slots) Store(slot, column, ReadStored(slot, column));
-  }
+  each_string([&](Slot slot, ColumnId column) {
+    const Bytes copy = fresh.Copy(ReadStoredAs<Kind::kString>(slot, column).s);
+    std::memcpy(cells_[column] + uint64_t{slot} * sizeof(copy), &copy, sizeof(copy));
+  });
+  heap_ = std::move(fresh);
 }
 
 // ----------------------------------------------------------------------------------------- whole columns

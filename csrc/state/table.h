@@ -148,7 +148,7 @@ class Table {
     Slot slot;
   };
 
-  Slot AddSlot();
+  Slot NextSlot();
   template <class Key>
   Slot FindOrAddKey(Key key);
   void Grow(Slot slots);
@@ -192,6 +192,7 @@ class Table {
   void PopVersion();
   void CreateFromDefault(Slot slot);
   void SetExists(Slot slot, bool exists);
+  void EndEpoch();
   void FreeIfUnused(Slot slot);
   void CompactHeapIfNeeded();
 
@@ -211,6 +212,7 @@ class Table {
   std::vector<Slot> free_;     // slots that no key has
   std::vector<Slot> touched_;  // slots added or emptied in this epoch: candidates for free_
   Arena heap_;                 // bytes of string values
+  uint64_t heap_compact_at_;   // bytes used at which it is worth to look how many of them live
 };
 
 }  // namespace morphspark

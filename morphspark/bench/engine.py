@@ -7,7 +7,6 @@ the same run a Python dict loop and a hand-written C++ loop over the same Arrow 
 from __future__ import annotations
 
 import statistics
-from typing import Any
 
 import pyarrow as pa
 

@@ -17,7 +17,9 @@ import pyarrow as pa
 import morphspark
 
 
-def take_turns(contestants: Mapping[str, Callable[[int], Any]], repeats: int, warm_up: int = 2) -> dict[str, list[float]]:
+def take_turns(
+    contestants: Mapping[str, Callable[[int], Any]], repeats: int, warm_up: int = 2
+) -> dict[str, list[float]]:
     """Seconds of each call of each contestant. They take turns, so that what disturbs one disturbs all."""
     for turn in range(warm_up):
         for contestant in contestants.values():

@@ -38,7 +38,7 @@ BOOST_AUTO_TEST_SUITE(decimals)
 
 BOOST_AUTO_TEST_CASE(to_double_rounds_once_as_strtod_does) {
   std::vector<Int128> hard = {0, 1, -1, 5, kLargest, -kLargest, kPowersOfTen[37], kPowersOfTen[22]};
-  for (int bit = 50; bit < 126; ++bit) {  // integers around a tie between two doubles
+  for (int bit = 53; bit < 126; ++bit) {  // integers around a tie between two doubles
     for (Int128 off : {-2, -1, 0, 1, 2}) hard.push_back((Int128{1} << bit) + off);
     for (Int128 off : {-1, 0, 1}) hard.push_back((Int128{1} << bit) + (Int128{1} << (bit - 53)) + off);
     for (Int128 off : {-1, 0, 1}) hard.push_back((Int128{3} << (bit - 1)) + (Int128{1} << (bit - 53)) + off);

@@ -1,0 +1,292 @@
+"""Ctrl-C, fork, threads, and the GIL: an epoch happens whole or not at all, whoever interrupts it."""
+
+import contextlib
+import gc
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import morphspark as ms
+from morphspark.reference import open_reference
+
+KEYS = 100
+
+
+def batch(rows, ts=1):
+    return pa.table({"ts": [ts] * rows, "key": [n % KEYS for n in range(rows)], "amount": [1] * rows})
+
+
+def check_whole_epochs(engine, rows):
+    """Every committed epoch added `rows` in all, so the state tells how many there were."""
+    totals = engine.table("sums").to_arrow()["total"].to_pylist()
+    assert sum(totals) == engine.epoch * rows
+    assert len(set(totals)) <= 1
+
+
+# ----------------------------------------------------------------------------------------------------------- Ctrl-C
+
+
+@contextlib.contextmanager
+def interrupted_after(seconds):
+    """KeyboardInterrupt in the main thread after this time, as Ctrl-C raises it."""
+
+    def interrupt(number, frame):
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, max(seconds, 1e-6))
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.parametrize(("kind", "rows", "tries"), [("native", 20_000, 250), ("reference", 400, 80)])
+def test_interrupts_at_any_moment(counter, kind, rows, tries):
+    events = batch(rows)
+    rng = random.Random(5)
+    with counter.open() if kind == "native" else open_reference(counter) as engine:
+        engine.process(events)
+        started = time.perf_counter()
+        engine.process(events)
+        usual = time.perf_counter() - started
+        interrupts = 0
+        for _ in range(tries):
+            try:
+                with interrupted_after(rng.random() * usual * 1.3):
+                    engine.process(events)
+            except KeyboardInterrupt:
+                interrupts += 1
+            check_whole_epochs(engine, rows)
+        assert interrupts > tries / 10
+        assert engine.process(events).num_rows == rows
+        check_whole_epochs(engine, rows)
+        assert len(engine.metrics) <= engine.epoch
+
+
+def test_a_long_batch_is_interrupted_early(counter):
+    events = batch(3_000_000)
+    with counter.open(config=ms.Config(threads=1)) as engine:
+        started = time.perf_counter()
+        engine.process(events)
+        usual = time.perf_counter() - started
+        started = time.perf_counter()
+        with pytest.raises(KeyboardInterrupt), interrupted_after(usual * 0.3):
+            engine.process(events)
+        assert time.perf_counter() - started < usual + 1
+        check_whole_epochs(engine, 3_000_000)
+
+
+_SIGINT = """
+import signal, sys
+import pyarrow as pa
+import morphspark as ms
+
+app = ms.App("counter")
+sums = app.table("sums", key="int64", columns={"total": "int64"}, default={"total": 0})
+
+@app.on()
+def add(e):
+    sums[e.key].total += 1
+
+rows = 200_000
+events = pa.table({"key": [n % 100 for n in range(rows)]})
+engine = app.open()
+engine.process(events)
+print("ready", flush=True)
+try:
+    while True:
+        engine.process(events)
+except KeyboardInterrupt:
+    totals = engine.table("sums").to_arrow()["total"].to_pylist()
+    assert sum(totals) == engine.epoch * rows, (sum(totals), engine.epoch)
+    engine.process(events)
+    engine.close()
+    print("whole", flush=True)
+"""
+
+
+def test_a_real_sigint():
+    root = str(Path(__file__).parent.parent)
+    env = {**os.environ, "PYTHONPATH": root + os.pathsep + os.environ.get("PYTHONPATH", "")}
+    child = subprocess.Popen([sys.executable, "-c", _SIGINT], stdout=subprocess.PIPE, text=True, env=env)
+    assert child.stdout.readline() == "ready\n"
+    time.sleep(0.3)
+    child.send_signal(signal.SIGINT)
+    out, _ = child.communicate(timeout=60)
+    assert (out, child.returncode) == ("whole\n", 0)
+
+
+# ------------------------------------------------------------------------------------------------------------- fork
+
+
+def in_a_fork(task):
+    """Run a task in a forked child; what it returned, or None if it hung."""
+    read, write = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python warns that threads don't come along
+        child = os.fork()
+    if child == 0:
+        signal.alarm(20)  # ends the child if it hangs
+        try:
+            os.write(write, str(task()).encode())
+        finally:
+            os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as pipe:
+        answer = pipe.read()
+    os.waitpid(child, 0)
+    return answer or None
+
+
+def outcomes(engine):
+    """What every use of an engine ends in."""
+    words = []
+    for use in (
+        lambda: engine.process(batch(1)),
+        lambda: engine.load("sums", batch(1)),
+        lambda: engine.table("sums"),
+        engine.close,
+        lambda: engine.process(batch(1)),
+    ):
+        try:
+            use()
+            words.append("done")
+        except ms.MorphsparkError as error:
+            words.append(type(error).__name__)
+    return " ".join(words)
+
+
+def test_fork_leaves_the_engine_to_its_process(counter, opened):
+    for engine in opened(counter, threads=(2,)).engines.values():
+        engine.process(batch(1000))
+        assert (
+            in_a_fork(lambda engine=engine: outcomes(engine)) == "ClosedError ClosedError ClosedError done ClosedError"
+        )
+        engine.process(batch(1000))
+        check_whole_epochs(engine, 1000)
+
+
+def test_fork_during_a_batch(counter):
+    """The child inherits a lock that nobody there will ever release."""
+    with counter.open() as engine:
+        events = batch(500_000)
+        thread = threading.Thread(target=lambda: [engine.process(events) for _ in range(4)])
+        thread.start()
+        time.sleep(0.05)
+        assert in_a_fork(lambda: outcomes(engine)) == "ClosedError ClosedError ClosedError done ClosedError"
+        thread.join()
+        check_whole_epochs(engine, 500_000)
+
+
+def test_a_child_opens_its_own_engine(counter):
+    def own():
+        with counter.open(config=ms.Config(threads=2)) as engine:
+            return engine.process(batch(50_000)).num_rows
+
+    with counter.open(config=ms.Config(threads=2)) as engine:
+        engine.process(batch(50_000))
+        assert in_a_fork(own) == "50000"
+
+
+# ---------------------------------------------------------------------------------------------------------- threads
+
+
+def test_calls_from_several_threads_take_turns(counter, opened):
+    for engine in opened(counter, threads=(2,)).engines.values():
+        epochs, failures = [], []
+
+        def work(engine=engine, epochs=epochs, failures=failures):
+            try:
+                for _ in range(25):
+                    epochs.append(engine.process(batch(200))["_epoch"][0].as_py())
+                    check = engine.table("sums").to_arrow()["total"].to_pylist()
+                    assert len(set(check)) == 1
+            except BaseException as error:
+                failures.append(error)
+
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not failures
+        assert sorted(epochs) == list(range(100))
+        check_whole_epochs(engine, 200)
+
+
+def test_closing_while_others_work(counter):
+    engine = counter.open(config=ms.Config(threads=2))
+    ended = []
+
+    def work():
+        try:
+            while True:
+                engine.process(batch(5_000))
+        except ms.ClosedError:
+            ended.append(True)
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.1)
+    engine.close()
+    for thread in threads:
+        thread.join(timeout=30)
+    assert ended == [True] * 3
+
+
+def test_the_gil_is_free_during_a_batch(counter):
+    events = batch(2_000_000)
+    with counter.open(config=ms.Config(threads=1)) as engine:
+        engine.process(events)
+        ticks, done = [], threading.Event()
+
+        def tick():
+            while not done.is_set():
+                ticks.append(time.perf_counter())
+                time.sleep(0.001)
+
+        thread = threading.Thread(target=tick)
+        thread.start()
+        time.sleep(0.02)
+        started = time.perf_counter()
+        engine.process(events)
+        ended = time.perf_counter()
+        done.set()
+        thread.join()
+    during = [tick for tick in ticks if started < tick < ended]
+    longest = max(b - a for a, b in zip([started, *during], [*during, ended], strict=True))
+    assert longest < (ended - started) / 2, f"no Python ran for {longest:.3f} s of {ended - started:.3f} s"
+
+
+# ------------------------------------------------------------------------------------------------------------- life
+
+
+def test_engines_that_nobody_closes(counter):
+    for _ in range(30):
+        engine = counter.open(config=ms.Config(threads=3))
+        engine.process(batch(1000))
+        view = engine.table("sums")
+        del engine
+    gc.collect()
+    assert len(view) == KEYS
+
+
+def test_many_engines_at_once(counter):
+    with contextlib.ExitStack() as stack:
+        engines = [stack.enter_context(counter.open(config=ms.Config(threads=2))) for _ in range(40)]
+        for engine in engines:
+            engine.process(batch(1000))
+        for engine in engines:
+            check_whole_epochs(engine, 1000)
