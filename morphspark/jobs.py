@@ -206,28 +206,29 @@ def progress_text(last: dict[str, Any], tally: Tally) -> str:
 def print_summary(job: LedgerJob, tally: Tally, query: StreamingQuery, seconds: float) -> None:
     last = tally.epochs[-1]
     print(f"\nstreaming ledger: {tally.events:,} events in {len(tally.epochs)} epochs, {seconds:.1f} s")
-    print(f"  transactions  {tally.committed:,} committed, {tally.aborted:,} aborted ({share(tally)} of all)")
+    aborted = f"{tally.aborted:,} aborted ({tally.aborted / tally.events:.1%} of all)"
+    print(f"  transactions  {tally.committed:,} committed, {aborted}")
     print(f"  state         {last['state_rows']:,} rows, {bytes_text(last['state_bytes'])}")
-    batches = [one.durationMs["triggerExecution"] for one in query.recentProgress if one.numInputRows]
-    print(f"  first epoch   {batches[0] / 1e3:.1f} s, in which Spark warms up; not counted below")
-    if len(batches) < 2:
+    print_speed(job, tally, {one.batchId: one.durationMs["triggerExecution"] for one in query.recentProgress})
+
+
+def print_speed(job: LedgerJob, tally: Tally, batch_ms: Mapping[int, float]) -> None:
+    """Throughput and latency as Spark measured them: with its own steps, from trigger to commit."""
+    # The last epoch has no measurement if the query was stopped before Spark reported it.
+    measured = [epoch for epoch in tally.epochs if epoch["epoch"] in batch_ms]
+    if measured:
+        first = batch_ms[measured[0]["epoch"]]
+        print(f"  first epoch   {first / 1e3:.1f} s, in which Spark warms up; not counted below")
+    warm = measured[1:]
+    if not warm:
         return
-    warm, events = batches[1:], sum(epoch["events"] for epoch in tally.epochs[1 : len(batches)])
-    print(f"  throughput    {events / sum(warm) * 1e3:,.0f} events/s")
-    shares = "  ".join(f"p{int(at * 100)} {percentile(warm, at):,.0f} ms" for at in (0.5, 0.95, 0.99))
+    times = [batch_ms[epoch["epoch"]] for epoch in warm]
+    print(f"  throughput    {sum(epoch['events'] for epoch in warm) / sum(times) * 1e3:,.0f} events/s")
+    shares = "  ".join(f"p{int(at * 100)} {percentile(times, at):,.0f} ms" for at in (0.5, 0.95, 0.99))
     print(f"  latency       {shares}  per micro-batch of {job.rows_per_batch:,} events")
-    print(f"  spent on      {stage_shares(tally, sum(batches))}")
-
-
-def share(tally: Tally) -> str:
-    return f"{tally.aborted / max(1, tally.events):.1%}"
-
-
-def stage_shares(tally: Tally, total_ms: float) -> str:
-    """Where the time of the micro-batches went."""
-    spent = {text: tally.total_ms(stage) for stage, text in STAGES.items()}
-    spent["Spark's own steps"] = max(0.0, total_ms - sum(spent.values()))
-    return ", ".join(f"{text} {ms / total_ms:.0%}" for text, ms in spent.items())
+    spent = {text: sum(epoch[f"{stage}_ms"] for epoch in warm) for stage, text in STAGES.items()}
+    spent["Spark's own steps"] = max(0.0, sum(times) - sum(spent.values()))
+    print("  spent on      " + ", ".join(f"{text} {ms / sum(times):.0%}" for text, ms in spent.items()))
 
 
 def check_conservation(spark: SparkSession, engine: Engine, output: str, tally: Tally) -> bool:

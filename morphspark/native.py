@@ -125,14 +125,13 @@ def _advance(epoch: Any, bound: BoundProgram, batch: Batch, progress: Progress) 
     """The watermark and the largest order key after this epoch."""
     watermark, last_key = progress.watermark, progress.last_key
     order_by = bound.program.order_by
-    if (row := epoch.watermark_row()) is not None:
-        own = _value_at(batch, bound, order_by[0], row)
-        if own is not None and (watermark is None or own > watermark):
-            watermark = own
-    if (row := epoch.last_key_row()) is not None:
-        key = tuple(_value_at(batch, bound, name, row) for name in order_by)
-        if last_key is None or key > last_key:
-            last_key = key
+    newest, last = epoch.watermark_row(), epoch.last_key_row()
+    if last is not None:
+        key = tuple(_value_at(batch, bound, name, last) for name in order_by)
+        last_key = key if last_key is None else max(key, last_key)
+    if newest is not None:
+        own = key[0] if newest == last else _value_at(batch, bound, order_by[0], newest)
+        watermark = own if watermark is None else max(own, watermark)
     return watermark, last_key
 
 

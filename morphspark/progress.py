@@ -24,9 +24,6 @@ class Tally:
         self.aborted += progress["aborted"]
         self.epochs.append(progress)
 
-    def total_ms(self, stage: str) -> float:
-        return sum(epoch[f"{stage}_ms"] for epoch in self.epochs)
-
 
 class LiveLine:
     """One line that is refreshed on a terminal; elsewhere a line every few seconds."""

@@ -52,12 +52,12 @@ class BothEngines:
 
     def process(self, data: Any) -> pa.Table:
         try:
-            return self._ask("process", lambda engine: engine.process(data), _same_tables)
-        finally:
-            self._ask("the late table", lambda engine: engine.late, _same_late)
-            self._ask("progress", lambda engine: (engine.epoch, engine.watermark), _same_values)
-            self._ask("metrics", _counts, _same_values)
-            self._compare_state()
+            result = self._ask("process", lambda engine: engine.process(data), _same_tables)
+        except MorphsparkError:
+            self._compare_rest()
+            raise
+        self._compare_rest()
+        return result
 
     def table(self, name: str) -> pa.Table:
         """The committed rows of a table, sorted by key."""
@@ -85,6 +85,12 @@ class BothEngines:
     def __exit__(self, *error: object) -> None:
         self.close()
 
+    def _compare_rest(self) -> None:
+        self._ask("the late table", lambda engine: engine.late, _same_late)
+        self._ask("progress", lambda engine: (engine.epoch, engine.watermark), _same_values)
+        self._ask("metrics", _counts, _same_values)
+        self._compare_state()
+
     def _compare_state(self) -> None:
         for spec in self.app.program.tables:
             self.table(spec.name)
@@ -107,10 +113,10 @@ class BothEngines:
         return value
 
 
-def _answer(call: Callable[[Engine], Any], engine: Engine) -> tuple[Any, MorphsparkError | None]:
+def _answer(call: Callable[[Engine], Any], engine: Engine) -> tuple[Any, Exception | None]:
     try:
         return call(engine), None
-    except MorphsparkError as error:
+    except Exception as error:
         return None, error
 
 

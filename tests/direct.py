@@ -392,7 +392,7 @@ def arithmetic(op: str, values: list[Any], kinds: Any, result: Type) -> Any:
                 raise Abort("overflow")
     exact = {"+": lambda: left + right, "-": lambda: left - right, "*": lambda: left * right,
              "//": lambda: left // right, "%": lambda: left % right}[op]()  # fmt: skip
-    return fits(exact, result)
+    return fits(Fraction(exact) if result.name == "decimal" else exact, result)
 
 
 def order(left: Any, right: Any) -> int:

@@ -10,8 +10,8 @@ import pytest
 
 import morphspark as ms
 from morphspark.cli import main
-from morphspark.jobs import read_job
-from morphspark.progress import LiveLine, bytes_text, percentile
+from morphspark.jobs import LedgerJob, print_speed, read_job
+from morphspark.progress import LiveLine, Tally, bytes_text, percentile
 
 ROOT = Path(__file__).parent.parent
 LEDGER = str(ROOT / "conf" / "ledger.toml")
@@ -34,7 +34,7 @@ def test_run_streams_the_ledger_and_conserves_money(tmp_path):
     assert process.returncode == 0, out + err
     assert "\nmoney conserved\n" in out
     assert err == "", "Spark's log goes to a file"
-    for shown in ("events/s", "committed", "aborted", "p50", "p99", "try next"):
+    for shown in ("events/s", "committed", "aborted", "first epoch", "try next"):
         assert shown in out
     (run,) = (tmp_path / "runs").iterdir()
     assert {one.name for one in run.iterdir()} == {"checkpoint", "output", "spark.log", "state"}
@@ -172,6 +172,20 @@ def submit_environment():
 
 
 # ------------------------------------------------------------------------------------------- what is shown
+
+
+def test_speed_is_that_of_the_warm_epochs_which_spark_measured(capsys):
+    tally = Tally()
+    stages = {"to_arrow_ms": 40, "process_ms": 20, "write_ms": 10, "output_ms": 20}
+    for epoch in range(4):
+        tally.add({"epoch": epoch, "events": 50, "committed": 49, "aborted": 1, **stages})
+    print_speed(LedgerJob(rows_per_batch=50), tally, {0: 3000, 1: 100, 2: 300})  # epoch 3: not reported
+    assert capsys.readouterr().out.splitlines() == [
+        "  first epoch   3.0 s, in which Spark warms up; not counted below",
+        "  throughput    250 events/s",
+        "  latency       p50 100 ms  p95 300 ms  p99 300 ms  per micro-batch of 50 events",
+        "  spent on      reading events 20%, transactions 10%, storing results 5%, output 10%, Spark's own steps 55%",
+    ]
 
 
 def test_percentiles():

@@ -103,8 +103,8 @@ rows = 200_000
 events = pa.table({"key": [n % 100 for n in range(rows)]})
 engine = app.open()
 engine.process(events)
-print("ready", flush=True)
 try:
+    print("ready", flush=True)
     while True:
         engine.process(events)
 except KeyboardInterrupt:
@@ -119,12 +119,13 @@ except KeyboardInterrupt:
 def test_a_real_sigint():
     root = str(Path(__file__).parent.parent)
     env = {**os.environ, "PYTHONPATH": root + os.pathsep + os.environ.get("PYTHONPATH", "")}
-    child = subprocess.Popen([sys.executable, "-c", _SIGINT], stdout=subprocess.PIPE, text=True, env=env)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    child = subprocess.Popen([sys.executable, "-c", _SIGINT], **pipes, text=True, env=env)
     assert child.stdout.readline() == "ready\n"
     time.sleep(0.3)
     child.send_signal(signal.SIGINT)
-    out, _ = child.communicate(timeout=60)
-    assert (out, child.returncode) == ("whole\n", 0)
+    out, errors = child.communicate(timeout=60)
+    assert (out, child.returncode) == ("whole\n", 0), errors
 
 
 # ------------------------------------------------------------------------------------------------------------- fork

@@ -35,19 +35,61 @@ const Accepted* OnlyString(const TransactionCode& code) {
   return only.match == Match::kString ? &only : nullptr;
 }
 
+// A string of at most 16 bytes as two words, to be compared without a branch: which of a few kinds an event has is as
+// good as random, and a wrong guess costs more than the comparison.
+class ShortString {
+ public:
+  static constexpr uint64_t kBytesMax = 16;
+
+  explicit ShortString(Bytes text) : size_(text.size) {
+    char padded[kBytesMax] = {}, ones[kBytesMax] = {};
+    std::memcpy(padded, text.data, text.size);
+    std::memset(ones, 0xFF, text.size);
+    std::memcpy(words_, padded, kBytesMax);
+    std::memcpy(masks_, ones, kBytesMax);
+  }
+  // Reads 16 bytes, whatever the other's size.
+  bool Equals(Bytes other) const {
+    uint64_t words[2];
+    std::memcpy(words, other.data, kBytesMax);
+    const uint64_t differ = ((words[0] & masks_[0]) ^ words_[0]) | ((words[1] & masks_[1]) ^ words_[1]);
+    return (differ | (other.size ^ size_)) == 0;
+  }
+
+ private:
+  uint64_t size_;
+  uint64_t words_[2], masks_[2];
+};
+
+void ClaimByString(const ColumnView& column, Bytes wanted, TransactionId id, int64_t begin, int64_t end,
+                   TransactionId* transactions) {
+  const auto claim = [&](int64_t row, bool equal) {
+    const TransactionId old = transactions[row];
+    const bool mine = equal & !column.IsNull(row) & (old == kUnmatched);
+    // `mine ? id : old` as arithmetic, since the compiler would branch.
+    transactions[row] = static_cast<TransactionId>(old ^ ((old ^ id) & -static_cast<int>(mine)));
+  };
+  int64_t row = begin;
+  if (wanted.size <= ShortString::kBytesMax) {
+    const ShortString text(wanted);
+    const char* const safe_end = column.String(column.length - 1).data;  // 16 bytes before it are inside the buffer
+    for (; row < end && column.String(row).data + ShortString::kBytesMax <= safe_end; ++row) {
+      claim(row, text.Equals(column.String(row)));
+    }
+  }
+  for (; row < end; ++row) {
+    const Bytes own = column.String(row);
+    claim(row, own.size == wanted.size && EqualBytes(own.data, wanted.data, own.size));
+  }
+}
+
 // Gives the transaction to those of the rows that have none yet and match.
 void Claim(const Code& code, TransactionId id, std::span<const ColumnView> columns, int64_t begin, int64_t end,
            TransactionId* transactions) {
   const TransactionCode& transaction = code.transactions[id];
   if (const Accepted* only = OnlyString(transaction)) {
     const ColumnView& column = columns[transaction.on[0].column];
-    const Bytes wanted = only->value.s;
-    for (int64_t row = begin; row < end; ++row) {
-      if (transactions[row] != kUnmatched || column.IsNull(row)) continue;
-      const Bytes own = column.String(row);
-      if (own.size == wanted.size && EqualBytes(own.data, wanted.data, own.size)) transactions[row] = id;
-    }
-    return;
+    return ClaimByString(column, only->value.s, id, begin, end, transactions);
   }
   for (int64_t row = begin; row < end; ++row) {
     if (transactions[row] != kUnmatched) continue;

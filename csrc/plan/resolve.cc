@@ -9,6 +9,7 @@ namespace morphspark {
 namespace {
 
 constexpr int64_t kGrain = 1 << 13;
+constexpr uint64_t kBytesAhead = 1024;
 
 // Everything that finding the keys of one site needs to know.
 struct SiteContext {
@@ -16,7 +17,7 @@ struct SiteContext {
   const Code& code;
   std::span<const ColumnView> columns;
   std::span<const TransactionId> transactions;
-  std::vector<uint8_t> uses;  // by transaction: does it use the site?
+  std::vector<uint8_t> uses;  // by transaction + 1: does it use the site? [0] is for kUnmatched + 1
   Table* table;
 
   // The column of a key of one part; its index is a batch row, or an element of the list column.
@@ -37,17 +38,25 @@ struct SiteContext {
 // Calls visit(index) for every key of the site that a transaction of these rows needs.
 template <class Visit>
 void EachKey(const SiteContext& context, int64_t begin, int64_t end, Visit visit) {
-  for (int64_t row = begin; row < end; ++row) {
-    const TransactionId transaction = context.transactions[row];
-    if (transaction == kUnmatched || !context.uses[transaction]) continue;
-    if (!context.site.of_element) {
-      visit(row);
-      continue;
+  constexpr int64_t kRows = 256;
+  int64_t chosen[kRows];
+  for (int64_t start = begin; start < end; start += kRows) {
+    // First which rows, without a branch: whether a row's transaction uses the site is as good as random.
+    int64_t count = 0;
+    for (int64_t row = start; row < std::min(start + kRows, end); ++row) {
+      chosen[count] = row;
+      count += context.uses[static_cast<TransactionId>(context.transactions[row] + 1)];
     }
-    const ColumnView& lists = context.columns[context.site.parts[0]];
-    if (lists.IsNull(row)) continue;
-    const ListRange range = lists.List(row);
-    for (int64_t i = 0; i < range.size; ++i) visit(range.start + i);
+    for (int64_t i = 0; i < count; ++i) {
+      if (!context.site.of_element) {
+        visit(chosen[i]);
+        continue;
+      }
+      const ColumnView& lists = context.columns[context.site.parts[0]];
+      if (lists.IsNull(chosen[i])) continue;
+      const ListRange range = lists.List(chosen[i]);
+      for (int64_t element = 0; element < range.size; ++element) visit(range.start + element);
+    }
   }
 }
 
@@ -69,6 +78,7 @@ struct StringKeys {
   bool Load(int64_t index, int, Bytes* key) const {
     if (column.IsNull(index)) return false;
     *key = column.String(index);
+    Prefetch(key->data + kBytesAhead);  // read in order, but the processor stops at every page
     return true;
   }
 };
@@ -185,9 +195,9 @@ void ResolveKeys(const Code& code, std::span<const ColumnView> columns, std::spa
   slots->resize(code.sites.size());
   for (SiteId id = 0; id < code.sites.size(); ++id) {
     const Site& site = code.sites[id];
-    std::vector<uint8_t> uses(code.transactions.size(), 0);
-    for (size_t i = 0; i < uses.size(); ++i) {
-      for (SiteId used : code.transactions[i].sites) uses[i] |= used == id;
+    std::vector<uint8_t> uses(code.transactions.size() + 1, 0);
+    for (size_t i = 0; i < code.transactions.size(); ++i) {
+      for (SiteId used : code.transactions[i].sites) uses[i + 1] |= used == id;
     }
     const SiteContext context{site, code, columns, transactions, std::move(uses), tables[site.table].get()};
     ResolveSite(context, pool, &(*slots)[id]);

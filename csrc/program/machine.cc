@@ -104,7 +104,7 @@ ReasonId Machine::Run(const TransactionCode& code, BatchRow row, int64_t positio
     ROW_OR_FAIL(slot);                                      \
     const Table& table = *tables[at->aux];         \
     if (!table.Readable(slot)) [[unlikely]] FAIL(kMissing); \
-    r[at->dst] = table.Read<Kind::kind>(slot, at->c);       \
+    table.Read<Kind::kind>(slot, at->c, &r[at->dst]);       \
     null[at->dst] = 0;                                      \
     break;                                                  \
   }
@@ -119,17 +119,16 @@ ReasonId Machine::Run(const TransactionCode& code, BatchRow row, int64_t positio
     break;                                                  \
   }
 
-#define UPDATE(kind, compute)                               \
-  {                                                         \
-    ROW_OR_FAIL(slot);                                      \
-    Table& table = *tables[at->aux];                        \
-    if (!table.Readable(slot)) [[unlikely]] FAIL(kMissing); \
-    if (null[at->b]) [[unlikely]] FAIL(kNull1);             \
-    Value value = table.Read<Kind::kInt64>(slot, at->c);    \
-    compute;                                                \
-    table.Own(slot, stamp);                                 \
-    table.StoreAs<Kind::kind>(slot, at->c, value);          \
-    break;                                                  \
+#define UPDATE(kind, fits)                                                                            \
+  {                                                                                                   \
+    ROW_OR_FAIL(slot);                                                                                \
+    Table& table = *tables[at->aux];                                                                  \
+    if (!table.Readable(slot)) [[unlikely]] FAIL(kMissing);                                           \
+    if (null[at->b]) [[unlikely]] FAIL(kNull1);                                                       \
+    const Value& by = r[at->b];                                                                       \
+    const auto change = [&by](Value* value) { return fits; };                                         \
+    if (!table.Update<Kind::kind>(slot, at->c, stamp, change)) [[unlikely]] FAIL(kOverflow);          \
+    break;                                                                                            \
   }
 
   for (;; ++at) {
@@ -328,12 +327,10 @@ ReasonId Machine::Run(const TransactionCode& code, BatchRow row, int64_t positio
       case Op::kWriteB: WRITE(kBool);
       case Op::kWriteS: WRITE(kString);
       case Op::kWriteD: WRITE(kDecimal);
-      case Op::kIncreaseI:
-        UPDATE(kInt64, if (__builtin_add_overflow(value.i, r[at->b].i, &value.i)) [[unlikely]] FAIL(kOverflow));
-      case Op::kDecreaseI:
-        UPDATE(kInt64, if (__builtin_sub_overflow(value.i, r[at->b].i, &value.i)) [[unlikely]] FAIL(kOverflow));
-      case Op::kIncreaseF: UPDATE(kFloat64, value.f += r[at->b].f);
-      case Op::kDecreaseF: UPDATE(kFloat64, value.f -= r[at->b].f);
+      case Op::kIncreaseI: UPDATE(kInt64, !__builtin_add_overflow(value->i, by.i, &value->i));
+      case Op::kDecreaseI: UPDATE(kInt64, !__builtin_sub_overflow(value->i, by.i, &value->i));
+      case Op::kIncreaseF: UPDATE(kFloat64, ((value->f += by.f), true));
+      case Op::kDecreaseF: UPDATE(kFloat64, ((value->f -= by.f), true));
       case Op::kExists: {
         ROW_OR_FAIL(slot);
         RESULT(i, tables[at->aux]->Exists(slot));

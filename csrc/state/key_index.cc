@@ -58,12 +58,6 @@ uint32_t KeyIndex::Hash(Bytes key) {
   return static_cast<uint32_t>(hash ^ hash >> 32);
 }
 
-bool KeyIndex::Equal(Slot slot, Bytes key) const {
-  const StoredKey& stored = strings_[slot];
-  if (stored.size != key.size) return false;
-  return EqualBytes(stored.bytes().data, key.data, key.size);
-}
-
 uint32_t KeyIndex::HashOf(Slot slot) const {
   return integer_keys_ ? Hash(integers_[slot]) : Hash(strings_[slot].bytes());
 }
@@ -77,8 +71,8 @@ Slot KeyIndex::Probe(const Key& key, uint32_t hash) const {
   }
 }
 
-// Three passes over a block, so that the misses of all its keys overlap: hash and ask for the entries; look at the
-// first entry and ask for its key; compare. Few keys need more than their first entry.
+// Three passes over a block, so that the misses of all its keys overlap: hash and ask for the entries; walk to the first
+// entry with this hash, which is nearly always in the same cache line, and ask for its key; compare.
 template <class Key>
 void KeyIndex::FindBlockOf(const Key* keys, int count, Slot* slots) const {
   uint32_t hashes[kBlock];
@@ -88,12 +82,13 @@ void KeyIndex::FindBlockOf(const Key* keys, int count, Slot* slots) const {
     Prefetch(&entries[hashes[i] & mask_]);
   }
   for (int i = 0; i < count; ++i) {
-    const Entry entry = entries[hashes[i] & mask_];
-    slots[i] = entry.hash == hashes[i] ? entry.slot : kNoSlot;
+    uint64_t at = hashes[i] & mask_;
+    while (entries[at].slot != kNoSlot && entries[at].hash != hashes[i]) at = (at + 1) & mask_;
+    slots[i] = entries[at].slot;
     if (slots[i] != kNoSlot) PrefetchKey(slots[i]);
   }
   for (int i = 0; i < count; ++i) {
-    if (slots[i] == kNoSlot || !Equal(slots[i], keys[i])) slots[i] = Probe(keys[i], hashes[i]);
+    if (slots[i] != kNoSlot && !Equal(slots[i], keys[i])) slots[i] = Probe(keys[i], hashes[i]);
   }
 }
 

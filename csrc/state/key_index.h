@@ -72,7 +72,10 @@ class KeyIndex {
   static uint32_t Hash(int64_t key);
   static uint32_t Hash(Bytes key);
   bool Equal(Slot slot, int64_t key) const { return integers_[slot] == key; }
-  bool Equal(Slot slot, Bytes key) const;
+  bool Equal(Slot slot, Bytes key) const {
+    const StoredKey& stored = strings_[slot];
+    return stored.size == key.size && EqualBytes(stored.bytes().data, key.data, key.size);
+  }
   uint32_t HashOf(Slot slot) const;
 
   template <class Key>

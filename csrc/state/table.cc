@@ -92,12 +92,14 @@ void Table::Grow(Slot slots) {
 // -------------------------------------------------------------------------------------------------- rows
 
 Value Table::ReadStored(Slot slot, ColumnId column) const {
+  Value value;
   switch (columns_[column].kind) {
-    case Kind::kBool: return ReadStoredAs<Kind::kBool>(slot, column);
-    case Kind::kString: return ReadStoredAs<Kind::kString>(slot, column);
-    case Kind::kDecimal: return ReadStoredAs<Kind::kDecimal>(slot, column);
-    default: return ReadStoredAs<Kind::kInt64>(slot, column);
+    case Kind::kBool: ReadStoredAs<Kind::kBool>(slot, column, &value); break;
+    case Kind::kString: ReadStoredAs<Kind::kString>(slot, column, &value); break;
+    case Kind::kDecimal: ReadStoredAs<Kind::kDecimal>(slot, column, &value); break;
+    default: ReadStoredAs<Kind::kInt64>(slot, column, &value);
   }
+  return value;
 }
 
 void Table::Store(Slot slot, ColumnId column, Value value) {
@@ -207,7 +209,7 @@ void Table::CompactHeapIfNeeded() {
     }
   };
   uint64_t live = 0;
-  each_string([&](Slot slot, ColumnId column) { live += ReadStoredAs<Kind::kString>(slot, column).s.size; });
+  each_string([&](Slot slot, ColumnId column) { live += ReadStored(slot, column).s.size; });
   heap_compact_at_ = 2 * live + kHeapCompactBytes;  // no sooner: looking costs as much as there are rows
   if (heap_.used() < heap_compact_at_) return;
   Arena fresh;
@@ -217,7 +219,7 @@ void Table::CompactHeapIfNeeded() {
     return;  // another time
   }
   each_string([&](Slot slot, ColumnId column) {
-    const Bytes copy = fresh.Copy(ReadStoredAs<Kind::kString>(slot, column).s);
+    const Bytes copy = fresh.Copy(ReadStored(slot, column).s);
     std::memcpy(cells_[column] + uint64_t{slot} * sizeof(copy), &copy, sizeof(copy));
   });
   heap_ = std::move(fresh);
@@ -243,12 +245,12 @@ void Table::Load(std::span<const ColumnView> keys, std::span<const ColumnView> v
       }
       slot = FindOrAdd(Bytes{composite.data(), composite.size()});
     }
-    if (!Exists(slot)) SetExists(slot, true);
     for (ColumnId column = 0; column < columns_.size(); ++column) {
       Value value;
       values[column].Load(row, &value);
       Store(slot, column, value);
     }
+    if (!Exists(slot)) SetExists(slot, true);  // last: there may be no memory for a string
   }
   touched_.clear();
 }

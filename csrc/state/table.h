@@ -71,9 +71,12 @@ class Table {
 
   // A column of a readable row, as a register holds it. kInt64 reads timestamps and floats, too.
   template <Kind kind>
-  Value Read(Slot slot, ColumnId column) const {
-    if (!Exists(slot)) [[unlikely]] return spec_.defaults[column];
-    return ReadStoredAs<kind>(slot, column);
+  void Read(Slot slot, ColumnId column, Value* out) const {
+    if (!Exists(slot)) [[unlikely]] {
+      *out = spec_.defaults[column];
+    } else {
+      ReadStoredAs<kind>(slot, column, out);
+    }
   }
   [[gnu::always_inline]] void PrefetchRow(Slot slot) const {
     Prefetch(headers_.data() + slot);
@@ -85,6 +88,18 @@ class Table {
   void Own(Slot slot, Stamp stamp) {
     if (headers_[slot].stamp != stamp) PushVersion(slot, stamp);
     if (!Exists(slot)) [[unlikely]] CreateFromDefault(slot);
+  }
+  // A cell of 8 bytes as a function of itself: Read, Own and Store in one look at the row. The row must be readable;
+  // false, and nothing changed, if the function says so.
+  template <Kind kind, class Function>
+  bool Update(Slot slot, ColumnId column, Stamp stamp, Function function) {
+    static_assert(StoredWidth(kind) == 8);
+    Value value;
+    Read<Kind::kInt64>(slot, column, &value);
+    if (!function(&value)) [[unlikely]] return false;
+    Own(slot, stamp);
+    StoreAs<kind>(slot, column, value);
+    return true;
   }
   // Stores a value in a row that the transaction owns. kInt64 stores timestamps, too.
   template <Kind kind>
@@ -145,29 +160,28 @@ class Table {
   struct VersionHead {
     Stamp stamp;
     VersionId older_and_exists;
-    Slot slot;
+    uint64_t slot;  // as wide as it is copied: a load of 8 bytes would wait for a store of 4
   };
 
   Slot NextSlot();
   template <class Key>
   Slot FindOrAddKey(Key key);
   void Grow(Slot slots);
+  // Writes only the bytes that the kind has: a copy of all 16 would wait for the 8 just stored.
   template <Kind kind>
-  Value ReadStoredAs(Slot slot, ColumnId column) const {
-    Value value;
+  void ReadStoredAs(Slot slot, ColumnId column, Value* out) const {
     const uint8_t* cell = cells_[column] + uint64_t{slot} * StoredWidth(kind);
     if constexpr (kind == Kind::kBool) {
-      value.i = *cell;
+      out->i = *cell;
     } else if constexpr (kind == Kind::kString) {
-      std::memcpy(&value.s, cell, sizeof(Bytes));
+      std::memcpy(&out->s, cell, sizeof(Bytes));
     } else if constexpr (kind == Kind::kDecimal) {
       int64_t unscaled;
       std::memcpy(&unscaled, cell, sizeof(unscaled));
-      value.d = unscaled;
+      out->d = unscaled;
     } else {
-      std::memcpy(&value.i, cell, sizeof(value.i));
+      std::memcpy(&out->i, cell, sizeof(out->i));
     }
-    return value;
   }
   Value ReadStored(Slot slot, ColumnId column) const;
   void PushVersion(Slot slot, Stamp stamp) {

@@ -126,6 +126,7 @@ BOOST_AUTO_TEST_CASE(columns_may_be_released_on_any_thread) {
   }
   for (std::thread& thread : threads) thread.join();
   for (int epoch = 0; epoch < 20; ++epoch) TrimBufferPool();
+  for (const ArrowArray& array : arrays) BOOST_TEST((array.release == nullptr));
 }
 
 BOOST_AUTO_TEST_CASE(an_empty_buffer_is_exported_as_an_address) {

@@ -228,6 +228,14 @@ inline Value StringValue(const std::string& text) {
   return value;
 }
 
+// A column of a table's row.
+template <Kind kind, class Table>
+Value Stored(const Table& table, Slot slot, ColumnId column) {
+  Value value;
+  table.template Read<kind>(slot, column, &value);
+  return value;
+}
+
 inline std::string RandomText(Random* random, size_t size_max) {
   std::string text((*random)() % (size_max + 1), ' ');
   for (char& letter : text) letter = static_cast<char>('a' + (*random)() % 26);

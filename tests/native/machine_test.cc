@@ -646,7 +646,7 @@ BOOST_AUTO_TEST_CASE(updates_of_missing_rows_and_null_keys) {
     BOOST_TEST(without.table(0).rows() == 0u);
     Stage with(program.assembler, {Numbers(Kind::kInt64, true)});
     BOOST_TEST((with.Run({&keys, &values}, 3).reasons == std::vector<std::string>{"", "key", "null1"}));
-    BOOST_TEST(with.table(0).Read<Kind::kInt64>(with.table(0).FindOrAdd(1), 0).i == 5);
+    BOOST_TEST(testing::Stored<Kind::kInt64>(with.table(0), with.table(0).FindOrAdd(1), 0).i == 5);
   }
 }
 
@@ -670,8 +670,8 @@ BOOST_AUTO_TEST_CASE(an_aborted_transaction_takes_back_all_its_writes) {
   const Column keys = testing::Int64s({1, 1, 9, 2}), amounts = testing::Int64s({5, -3, 7, -1});
   BOOST_TEST((stage.Run({&keys, &amounts}, 4).reasons == std::vector<std::string>{"", "require", "", "require"}));
   Table& table = stage.table(0);
-  BOOST_TEST(table.Read<Kind::kInt64>(table.FindOrAdd(1), 0).i == 5);
-  BOOST_TEST(table.Read<Kind::kInt64>(table.FindOrAdd(9), 0).i == 19);
+  BOOST_TEST(testing::Stored<Kind::kInt64>(table, table.FindOrAdd(1), 0).i == 5);
+  BOOST_TEST(testing::Stored<Kind::kInt64>(table, table.FindOrAdd(9), 0).i == 19);
   BOOST_TEST(table.rows() == 2u);  // key 2 never came to be
 }
 
@@ -745,8 +745,8 @@ BOOST_AUTO_TEST_CASE(rows_of_elements) {
   const Column keys = testing::Lists(testing::Int64s({9, 1, 2, 1, 3, {}, 1}).From(1), {3, 0, {}, 2, 1});
   BOOST_TEST((stage.Run({&keys}, 5).reasons == std::vector<std::string>{"", "", "", "key", ""}));
   Table& table = stage.table(0);
-  BOOST_TEST(table.Read<Kind::kInt64>(table.FindOrAdd(1), 0).i == 3);
-  BOOST_TEST(table.Read<Kind::kInt64>(table.FindOrAdd(2), 0).i == 1);
+  BOOST_TEST(testing::Stored<Kind::kInt64>(table, table.FindOrAdd(1), 0).i == 3);
+  BOOST_TEST(testing::Stored<Kind::kInt64>(table, table.FindOrAdd(2), 0).i == 1);
   BOOST_TEST(table.rows() == 2u);
 }
 

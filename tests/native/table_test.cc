@@ -57,12 +57,12 @@ void SetColumn(Row* row, ColumnId column, const Row& from) {
 }
 
 Row ReadRow(const Table& table, Slot slot) {
-  return {table.Read<Kind::kInt64>(slot, kNumber).i,
-          std::string(table.Read<Kind::kString>(slot, kText).s.view()),
-          table.Read<Kind::kBool>(slot, kFlag).i != 0,
-          static_cast<int64_t>(table.Read<Kind::kDecimal>(slot, kAmount).d),
-          table.Read<Kind::kInt64>(slot, kRate).f,  // floats are read as words
-          table.Read<Kind::kInt64>(slot, kTime).i};
+  return {testing::Stored<Kind::kInt64>(table, slot, kNumber).i,
+          std::string(testing::Stored<Kind::kString>(table, slot, kText).s.view()),
+          testing::Stored<Kind::kBool>(table, slot, kFlag).i != 0,
+          static_cast<int64_t>(testing::Stored<Kind::kDecimal>(table, slot, kAmount).d),
+          testing::Stored<Kind::kInt64>(table, slot, kRate).f,  // floats are read as words
+          testing::Stored<Kind::kInt64>(table, slot, kTime).i};
 }
 
 Row RandomRow(Random* random) {
@@ -222,11 +222,11 @@ BOOST_AUTO_TEST_CASE(undo_takes_back_one_transaction_and_no_more) {
   Put(&table, 1, 31, 3);
   const Slot one = table.FindOrAdd(1), two = table.FindOrAdd(2);
   table.Undo(3);
-  BOOST_TEST(table.Read<Kind::kInt64>(one, 0).i == 20);
+  BOOST_TEST(testing::Stored<Kind::kInt64>(table, one, 0).i == 20);
   table.Undo(3);  // it has nothing left to undo
-  BOOST_TEST(table.Read<Kind::kInt64>(one, 0).i == 20);
+  BOOST_TEST(testing::Stored<Kind::kInt64>(table, one, 0).i == 20);
   table.Undo(2);
-  BOOST_TEST(table.Read<Kind::kInt64>(one, 0).i == 10);
+  BOOST_TEST(testing::Stored<Kind::kInt64>(table, one, 0).i == 10);
   BOOST_TEST(!table.Exists(two));
   BOOST_TEST(table.rows() == 1u);
   BOOST_TEST(table.Validate());
@@ -244,14 +244,14 @@ BOOST_AUTO_TEST_CASE(a_row_deleted_and_inserted_again_in_one_transaction) {
   table.Delete(slot, 2);
   BOOST_TEST(table.rows() == 0u);
   Put(&table, 1, 20, 2);
-  BOOST_TEST(table.Read<Kind::kInt64>(slot, 0).i == 20);
+  BOOST_TEST(testing::Stored<Kind::kInt64>(table, slot, 0).i == 20);
   table.Undo(2);
-  BOOST_TEST(table.Read<Kind::kInt64>(slot, 0).i == 10);
+  BOOST_TEST(testing::Stored<Kind::kInt64>(table, slot, 0).i == 10);
   table.Delete(slot, 3);
   Put(&table, 1, 30, 4);
   table.CommitEpoch();
   BOOST_TEST(table.FindOrAdd(1) == slot);
-  BOOST_TEST(table.Read<Kind::kInt64>(slot, 0).i == 30);
+  BOOST_TEST(testing::Stored<Kind::kInt64>(table, slot, 0).i == 30);
   BOOST_TEST(table.Validate());
 }
 
@@ -260,7 +260,7 @@ BOOST_AUTO_TEST_CASE(a_default_row_exists_only_once_written) {
   const Slot slot = table.FindOrAdd(5);
   BOOST_TEST(table.Readable(slot));
   BOOST_TEST(!table.Exists(slot));
-  BOOST_TEST(table.Read<Kind::kInt64>(slot, 0).i == 0);
+  BOOST_TEST(testing::Stored<Kind::kInt64>(table, slot, 0).i == 0);
   table.Own(slot, 1);
   BOOST_TEST(table.Exists(slot));
   table.Undo(1);
@@ -305,7 +305,7 @@ BOOST_AUTO_TEST_CASE(a_rollback_gives_back_the_keys_it_added) {
     BOOST_REQUIRE(table.Validate());
     BOOST_REQUIRE_EQUAL(table.index().size(), 1u);
   }
-  BOOST_TEST(table.Read<Kind::kInt64>(table.FindOrAdd(1), 0).i == 1);
+  BOOST_TEST(testing::Stored<Kind::kInt64>(table, table.FindOrAdd(1), 0).i == 1);
 }
 
 BOOST_AUTO_TEST_CASE(strings_that_are_overwritten_are_given_back) {
@@ -331,7 +331,7 @@ BOOST_AUTO_TEST_CASE(strings_that_are_overwritten_are_given_back) {
     }
     bytes_max = std::max(bytes_max, table.bytes_reserved());
     for (int64_t key = 0; key < 100 && epoch % 10 == 0; ++key) {
-      BOOST_REQUIRE_EQUAL(table.Read<Kind::kString>(table.FindOrAdd(key), 2).s.view(), text);
+      BOOST_REQUIRE_EQUAL(testing::Stored<Kind::kString>(table, table.FindOrAdd(key), 2).s.view(), text);
     }
   }
   BOOST_TEST(table.Validate());
@@ -358,9 +358,9 @@ BOOST_AUTO_TEST_CASE(nan_is_stored_in_one_form) {
   const Slot slot = table.FindOrAdd(1);
   table.Insert(slot, 1);
   table.Store(slot, 0, testing::FloatValue(-std::numeric_limits<double>::quiet_NaN()));
-  BOOST_TEST(table.Read<Kind::kInt64>(slot, 0).i == 0x7FF8000000000000);
+  BOOST_TEST(testing::Stored<Kind::kInt64>(table, slot, 0).i == 0x7FF8000000000000);
   table.Store(slot, 0, testing::FloatValue(-0.0));
-  BOOST_TEST(std::signbit(table.Read<Kind::kInt64>(slot, 0).f));
+  BOOST_TEST(std::signbit(testing::Stored<Kind::kInt64>(table, slot, 0).f));
 }
 
 // ------------------------------------------------------------------------------- loading and exporting
@@ -444,7 +444,7 @@ BOOST_AUTO_TEST_CASE(composite_keys_survive_loading_and_exporting) {
   AppendKeyPart(Kind::kString, testing::StringValue("ab"), &key);
   AppendKeyPart(Kind::kInt64, testing::IntValue(1), &key);
   AppendKeyPart(Kind::kString, testing::StringValue("c"), &key);
-  BOOST_TEST(table.Read<Kind::kInt64>(table.FindOrAdd(BytesOf(key)), 0).i == 20);
+  BOOST_TEST(testing::Stored<Kind::kInt64>(table, table.FindOrAdd(BytesOf(key)), 0).i == 20);
 }
 
 BOOST_AUTO_TEST_CASE(of_two_rows_with_one_key_the_last_is_loaded) {
@@ -453,7 +453,7 @@ BOOST_AUTO_TEST_CASE(of_two_rows_with_one_key_the_last_is_loaded) {
   Table table(Integers());
   table.Load(testing::Views({&keys}), testing::Views({&values}));
   BOOST_TEST(table.rows() == 2u);
-  BOOST_TEST(table.Read<Kind::kInt64>(table.FindOrAdd(1), 0).i == 30);
+  BOOST_TEST(testing::Stored<Kind::kInt64>(table, table.FindOrAdd(1), 0).i == 30);
   BOOST_TEST(table.Validate());
 }
 

@@ -1,0 +1,150 @@
+// When memory runs out: wherever it happens, the epoch fails, nothing has changed, and the next one works.
+//
+// This file replaces operator new for the whole binary. It counts down only where a test asks for it.
+#include <algorithm>
+#include <atomic>
+#include <boost/test/unit_test.hpp>
+#include <cstdlib>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "engine.h"
+#include "ledger.h"
+
+namespace {
+
+std::atomic<int64_t> allocations_left{-1};  // negative: as many as wanted
+
+void* Allocate(std::size_t size) {
+  if (allocations_left.load(std::memory_order_relaxed) >= 0 &&
+      allocations_left.fetch_sub(1, std::memory_order_relaxed) == 0) {
+    allocations_left = -1;
+    throw std::bad_alloc();
+  }
+  if (void* bytes = std::malloc(size ? size : 1)) return bytes;
+  throw std::bad_alloc();
+}
+
+}  // namespace
+
+void* operator new(std::size_t size) { return Allocate(size); }
+void* operator new[](std::size_t size) { return Allocate(size); }
+void operator delete(void* bytes) noexcept { std::free(bytes); }
+void operator delete[](void* bytes) noexcept { std::free(bytes); }
+void operator delete(void* bytes, std::size_t) noexcept { std::free(bytes); }
+void operator delete[](void* bytes, std::size_t) noexcept { std::free(bytes); }
+
+namespace morphspark {
+namespace {
+
+using testing::LedgerBatch;
+using testing::LedgerCode;
+using testing::LedgerEvent;
+using testing::LedgerState;
+using testing::LedgerTables;
+using testing::Random;
+using testing::StateOf;
+
+// The allocation after `allowed` more of them fails, if there is one while this lives.
+class Shortage {
+ public:
+  explicit Shortage(int64_t allowed) { allocations_left = allowed; }
+  ~Shortage() { allocations_left = -1; }
+  bool happened() const { return allocations_left < 0; }
+};
+
+std::vector<LedgerEvent> Events(Random* random, int64_t accounts, int count) {
+  std::vector<LedgerEvent> events;
+  for (int i = 0; i < count; ++i) events.push_back(testing::RandomEvent(random, i, accounts, 60));
+  return events;
+}
+
+BOOST_AUTO_TEST_SUITE(memory)
+
+BOOST_AUTO_TEST_CASE(an_epoch_without_memory_changes_nothing) {
+  const Code code = LedgerCode();
+  Random random(61);
+  const LedgerBatch first(Events(&random, 50, 300));
+  const LedgerBatch second(Events(&random, 400, 300));  // many new keys: everything has to grow
+  LedgerState expected;
+  {
+    Engine engine(LedgerTables(), 1);
+    EpochResult one, two;
+    BOOST_REQUIRE(engine.Execute(first.Input(code), &one).ok());
+    engine.Commit();
+    BOOST_REQUIRE(engine.Execute(second.Input(code), &two).ok());
+    expected = StateOf(engine);
+  }
+  int64_t failures = 0;
+  for (int64_t allowed = 0;; ++allowed) {
+    Engine engine(LedgerTables(), 1);
+    EpochResult ignored;
+    BOOST_REQUIRE(engine.Execute(first.Input(code), &ignored).ok());
+    engine.Commit();
+    const LedgerState before = StateOf(engine);
+    const EpochInput input = second.Input(code);
+    Status status;
+    bool short_of_memory;
+    {
+      EpochResult result;
+      const Shortage shortage(allowed);
+      status = engine.Execute(input, &result);
+      short_of_memory = shortage.happened();
+    }
+    BOOST_REQUIRE(engine.Validate());
+    if (!short_of_memory) {
+      BOOST_REQUIRE(status.ok());
+      break;
+    }
+    ++failures;
+    BOOST_REQUIRE((status.code() == StatusCode::kOutOfMemory));
+    BOOST_REQUIRE(StateOf(engine) == before);
+    EpochResult again;
+    BOOST_REQUIRE(engine.Execute(input, &again).ok());
+    BOOST_REQUIRE(StateOf(engine) == expected);
+    engine.Commit();
+    BOOST_REQUIRE(engine.Validate());
+    BOOST_REQUIRE(StateOf(engine) == expected);
+  }
+  BOOST_TEST_MESSAGE(failures << " places");
+  BOOST_TEST(failures > 20);
+}
+
+BOOST_AUTO_TEST_CASE(a_commit_or_rollback_without_memory_is_done_all_the_same) {
+  const Code code = LedgerCode();
+  for (bool commit : {true, false}) {
+    for (int64_t allowed = 0; allowed < 12; ++allowed) {
+      Random random(62);
+      Engine engine(LedgerTables(), 1);
+      LedgerState before;
+      // Enough strings, written and erased, that both heaps are worth compacting.
+      for (int epoch = 0; epoch < 12; ++epoch) {
+        std::vector<LedgerEvent> events;
+        for (int i = 0; i < 300; ++i) {
+          const auto name = [&](int of) { return std::to_string(of * 1'000 + i) + std::string(500, 'n'); };
+          events.push_back({2 * i, "note", {}, {}, i, name(epoch), std::string(300, 't')});
+          events.push_back({2 * i + 1, "erase", {}, {}, {}, name(epoch - 1), {}});
+        }
+        const LedgerBatch batch(events);
+        EpochResult result;
+        BOOST_REQUIRE(engine.Execute(batch.Input(code), &result).ok());
+        const LedgerState after = StateOf(engine);
+        {
+          const Shortage shortage(allowed);
+          if (commit || epoch % 2) engine.Commit();
+          else engine.Rollback();
+        }
+        BOOST_REQUIRE(engine.Validate());
+        BOOST_REQUIRE((StateOf(engine) == (commit || epoch % 2 ? after : before)));
+        before = StateOf(engine);
+      }
+      BOOST_REQUIRE(engine.state_bytes() < 8u << 20);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace
+}  // namespace morphspark
