@@ -134,8 +134,8 @@ lint: build ## ruff, cython-lint and clang-format, changing nothing
 	@$(BIN)/clang-format --dry-run -Werror $(CXX_FILES)
 
 format: build ## rewrite the sources the way lint wants them
-	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
 	@$(BIN)/clang-format -i $(CXX_FILES)
 
 .PHONY: clean distclean

@@ -42,9 +42,12 @@ Status CheckColumns(const EpochInput& input) {
 
 bool Less(Kind kind, const Value& a, const Value& b) {
   switch (kind) {
-    case Kind::kString: return CompareBytes(a.s, b.s) < 0;
-    case Kind::kDecimal: return a.d < b.d;
-    default: return a.i < b.i;
+    case Kind::kString:
+      return CompareBytes(a.s, b.s) < 0;
+    case Kind::kDecimal:
+      return a.d < b.d;
+    default:
+      return a.i < b.i;
   }
 }
 
@@ -56,7 +59,8 @@ std::optional<BatchRow> LargestTimestamp(const ColumnView& timestamps, const Ord
   for (int64_t position = order.keyed; position < order.running; ++position) {
     Value own, best;
     if (!timestamps.Load(order.Row(position), &own)) continue;
-    if (!largest || (timestamps.Load(*largest, &best) && Less(timestamps.kind, best, own))) largest = order.Row(position);
+    if (!largest || (timestamps.Load(*largest, &best) && Less(timestamps.kind, best, own)))
+      largest = order.Row(position);
   }
   return largest;
 }
@@ -96,8 +100,7 @@ Status Engine::Run(const EpochInput& input, EpochResult* result) {
   MORPHSPARK_RETURN_IF_ERROR(CheckColumns(input));
   std::vector<const ColumnView*> order_columns;
   for (uint32_t column : code.order_columns) order_columns.push_back(&input.columns[column]);
-  MORPHSPARK_RETURN_IF_ERROR(
-      OrderBatch(order_columns, input.rows, input.last_key, input.late, &pool_, &result->order));
+  MORPHSPARK_RETURN_IF_ERROR(OrderBatch(order_columns, input.rows, input.last_key, input.late, &pool_, &result->order));
   const Order& order = result->order;
   result->seconds.order = clock.Lap();
 

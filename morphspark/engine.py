@@ -107,7 +107,9 @@ class Engine:
         with self._using():
             spec = self._spec(table)
             if self.epoch:
-                raise EpochError(f"load({table!r}) after epoch {self.epoch - 1}: load initial state before the first epoch")
+                raise EpochError(
+                    f"load({table!r}) after epoch {self.epoch - 1}: load initial state before the first epoch"
+                )
             self._core.load(spec, _initial_rows(spec, as_table(data), self._core.table(spec)))
 
     def table(self, name: str) -> TableView:
@@ -266,7 +268,9 @@ def _initial_rows(spec: TableSpec, given: pa.Table, present: pa.Table) -> pa.Rec
     both = pa.concat_tables([present.select(keys), pa.Table.from_batches([rows]).select(keys)])
     distinct = both.group_by(keys).aggregate([]).num_rows
     if distinct != both.num_rows:
-        raise SchemaError(f"load({spec.name!r}): {both.num_rows - distinct} key(s) occur twice; each row has its own key")
+        raise SchemaError(
+            f"load({spec.name!r}): {both.num_rows - distinct} key(s) occur twice; each row has its own key"
+        )
     return rows
 
 

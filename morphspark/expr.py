@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .trace import Scope, Tracer
 
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
-_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MICROSECOND = datetime.timedelta(microseconds=1)
 
 _NO_BOOL = (
@@ -206,7 +206,7 @@ def constant(value: Any, what: str = "constant") -> Const:
 def microseconds(moment: datetime.datetime) -> int:
     """Microseconds since 1970 UTC; a datetime without a zone is UTC, as everywhere in morphspark."""
     if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=datetime.timezone.utc)
+        moment = moment.replace(tzinfo=datetime.UTC)
     return (moment - _EPOCH) // _MICROSECOND
 
 

@@ -20,22 +20,88 @@ from .types import FLOAT64, INT64, NULL, Type
 OPS = {
     name: number
     for number, name in enumerate(
-        """
-        Stop Jump SkipUnless SkipIfNull Each End Need Require When
-        Copy SetNull IntToFloat DecimalToFloat DecimalUp DecimalAssign IsNull
-        AddI SubI MulI FloorDivI ModI NegI AbsI
-        AddF SubF MulF DivF FloorDivF ModF NegF AbsF
-        AddD SubD MulD DivD FloorDivD ModD NegD AbsD Concat
-        CompareI CompareF CompareD CompareS
-        And Or Xor Not
-        MinI MaxI MinF MaxF MinD MaxD MinS MaxS
-        RowOfElement RowOfKey CheckKey Exists
-        ReadI ReadB ReadS ReadD WriteI WriteF WriteB WriteS WriteD
-        IncreaseI DecreaseI IncreaseF DecreaseF
-        Insert Store Delete
-        Begin Accumulate Reduce
-        Emit
-        """.split()
+        [
+            "Stop",
+            "Jump",
+            "SkipUnless",
+            "SkipIfNull",
+            "Each",
+            "End",
+            "Need",
+            "Require",
+            "When",
+            "Copy",
+            "SetNull",
+            "IntToFloat",
+            "DecimalToFloat",
+            "DecimalUp",
+            "DecimalAssign",
+            "IsNull",
+            "AddI",
+            "SubI",
+            "MulI",
+            "FloorDivI",
+            "ModI",
+            "NegI",
+            "AbsI",
+            "AddF",
+            "SubF",
+            "MulF",
+            "DivF",
+            "FloorDivF",
+            "ModF",
+            "NegF",
+            "AbsF",
+            "AddD",
+            "SubD",
+            "MulD",
+            "DivD",
+            "FloorDivD",
+            "ModD",
+            "NegD",
+            "AbsD",
+            "Concat",
+            "CompareI",
+            "CompareF",
+            "CompareD",
+            "CompareS",
+            "And",
+            "Or",
+            "Xor",
+            "Not",
+            "MinI",
+            "MaxI",
+            "MinF",
+            "MaxF",
+            "MinD",
+            "MaxD",
+            "MinS",
+            "MaxS",
+            "RowOfElement",
+            "RowOfKey",
+            "CheckKey",
+            "Exists",
+            "ReadI",
+            "ReadB",
+            "ReadS",
+            "ReadD",
+            "WriteI",
+            "WriteF",
+            "WriteB",
+            "WriteS",
+            "WriteD",
+            "IncreaseI",
+            "DecreaseI",
+            "IncreaseF",
+            "DecreaseF",
+            "Insert",
+            "Store",
+            "Delete",
+            "Begin",
+            "Accumulate",
+            "Reduce",
+            "Emit",
+        ]
     )
 }
 FAILURES = ("null0", "null1", "null2", "overflow", "division", "key", "missing", "exists", "list", "require")
@@ -215,12 +281,16 @@ class _TransactionLowering:
     def _condition(self, name: str, accepted: tuple[Const, ...]) -> list[int]:
         kind = self.bound.events[name]
         matches = [match for one in accepted if (match := _match(kind, one)) is not None]
-        coded = ([MATCHES.index(match), *_value_words(value, as_type, self.shared)] for match, value, as_type in matches)
+        coded = (
+            [MATCHES.index(match), *_value_words(value, as_type, self.shared)] for match, value, as_type in matches
+        )
         return [self.shared.columns[name], kind.scale, *_listed(coded)]
 
     # -- instructions and registers
 
-    def emit(self, op: str, dst: int = 0, a: int = 0, b: int = 0, c: int = 0, aux: int = 0, block: int | None = None) -> int:
+    def emit(
+        self, op: str, dst: int = 0, a: int = 0, b: int = 0, c: int = 0, aux: int = 0, block: int | None = None
+    ) -> int:
         reasons_at = self.block if block is None else block
         self.instructions.append([OPS[op], aux, dst, a, b, c & 0xFFFFFFFF, reasons_at])
         return len(self.instructions) - 1
@@ -343,7 +413,9 @@ class _TransactionLowering:
             self.emit({"and": "And", "or": "Or", "xor": "Xor", "not": "Not"}[step.op], dst, a, b)
         return 1
 
-    def convert(self, register: int, given: Type, wanted: Type, block: int | None = None, dst: int | None = None) -> int:
+    def convert(
+        self, register: int, given: Type, wanted: Type, block: int | None = None, dst: int | None = None
+    ) -> int:
         """A register with the value in another type; null stays null. `dst` forces the place."""
         if given.name == wanted.name and given.scale == wanted.scale or NULL in (given, wanted):
             return register if dst is None else self._copied(register, dst)

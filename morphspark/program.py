@@ -363,7 +363,7 @@ def _step_reasons(step: Step, index: int, show: Renderer) -> dict[str, str]:
 
 def _const_text(const: Const) -> str:
     if const.type == types.TIMESTAMP:
-        epoch = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
+        epoch = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
         return str(epoch + datetime.timedelta(microseconds=const.value))
     if const.type.name == "decimal":
         sign, digits = ("-" if const.value < 0 else ""), str(abs(const.value)).rjust(const.type.scale + 1, "0")

@@ -136,8 +136,7 @@ class Events:
         return all(
             self.columns[name][row] is not None
             and any(
-                values.compare(self.columns[name][row], self.kinds[name], one.value, one.type) == 0
-                for one in accepted
+                values.compare(self.columns[name][row], self.kinds[name], one.value, one.type) == 0 for one in accepted
             )
             for name, accepted in bound.transaction.on
         )
@@ -169,8 +168,7 @@ def _outcome(
     progress: Progress,
 ) -> Outcome:
     columns = {
-        name: to_array([result.returned.get(name) for result in results], kind)
-        for name, kind in bound.returns.items()
+        name: to_array([result.returned.get(name) for result in results], kind) for name, kind in bound.returns.items()
     }
     columns["_status"] = pa.array([result.status for result in results], pa.string())
     columns["_reason"] = pa.array([result.reason for result in results], pa.string())
@@ -187,7 +185,9 @@ def _outcome(
         last_key = max([*keys, *([last_key] if last_key is not None else [])], default=None)
     else:
         columns["_ts"] = to_array([None] * len(order), types.INT64)
-    counts = {status: sum(result.status == status for result in results) for status in ("committed", "aborted", "unmatched")}
+    counts = {
+        status: sum(result.status == status for result in results) for status in ("committed", "aborted", "unmatched")
+    }
     return Outcome(
         order=None if order == list(range(events.rows)) else pa.array(order, pa.int64()),
         diverted=pa.array(diverted, pa.int64()) if diverted else None,

@@ -78,7 +78,12 @@ _RARE = {
     FINE: [None, Decimal("999999999999.999999"), Decimal("-999999999999.999999"), Decimal("0.500000")],
 }
 # Constants may have more digits than columns: up to what 128 bits hold.
-HUGE = [Decimal("9" * 38), Decimal("-" + "9" * 38), Decimal("1e-38"), Decimal("-1234567890123456789.0123456789012345678")]
+HUGE = [
+    Decimal("9" * 38),
+    Decimal("-" + "9" * 38),
+    Decimal("1e-38"),
+    Decimal("-123456789012345678.0123456789012345678"),
+]
 DOMAINS = {kind: _PLAIN[kind] * (24 // len(_PLAIN[kind])) + _RARE[kind] for kind in VALUE_TYPES}
 KEYS = {
     INT64: [1, 2, 3, 1, 2, 0, -1, *[1, 2, 3] * 10, None, INT64_MAX, INT64_MIN],

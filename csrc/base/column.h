@@ -50,14 +50,27 @@ struct ColumnView {
   bool Load(int64_t row, Value* out) const {
     if (IsNull(row)) return false;
     switch (kind) {
-      case Kind::kNull: return false;
-      case Kind::kBool: out->i = Bool(row); return true;
+      case Kind::kNull:
+        return false;
+      case Kind::kBool:
+        out->i = Bool(row);
+        return true;
       case Kind::kInt64:
-      case Kind::kTimestamp: out->i = Int64(row); return true;
-      case Kind::kFloat64: out->f = Float64(row); return true;
-      case Kind::kString: out->s = String(row); return true;
-      case Kind::kDecimal: out->d = Decimal(row); return true;
-      case Kind::kList: out->list = List(row); return true;
+      case Kind::kTimestamp:
+        out->i = Int64(row);
+        return true;
+      case Kind::kFloat64:
+        out->f = Float64(row);
+        return true;
+      case Kind::kString:
+        out->s = String(row);
+        return true;
+      case Kind::kDecimal:
+        out->d = Decimal(row);
+        return true;
+      case Kind::kList:
+        out->list = List(row);
+        return true;
     }
     return false;
   }

@@ -11,8 +11,10 @@ void ExactSum::Add(double value) {
   const int biased = static_cast<int>(bits >> 52 & 0x7FF);
   uint64_t mantissa = bits & ((uint64_t{1} << 52) - 1);
   if (biased == 0x7FF) {
-    if (mantissa) nan_ = true;
-    else (value > 0 ? positive_infinity_ : negative_infinity_) = true;
+    if (mantissa)
+      nan_ = true;
+    else
+      (value > 0 ? positive_infinity_ : negative_infinity_) = true;
     return;
   }
   if (biased) mantissa |= uint64_t{1} << 52;

@@ -33,8 +33,8 @@ class [[nodiscard]] Status {
   std::string message_;
 };
 
-#define MORPHSPARK_RETURN_IF_ERROR(expression)             \
-  do {                                                     \
+#define MORPHSPARK_RETURN_IF_ERROR(expression)                                      \
+  do {                                                                              \
     if (::morphspark::Status status_ = (expression); !status_.ok()) return status_; \
   } while (false)
 

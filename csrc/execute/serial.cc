@@ -7,7 +7,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int64_t kTransactionsBetweenLooks = 1024;             // at the clock
+constexpr int64_t kTransactionsBetweenLooks = 1024;                // at the clock
 constexpr auto kTimeBetweenPolls = std::chrono::milliseconds(50);  // of the caller
 constexpr int64_t kPrefetchDistance = 16;
 
@@ -60,8 +60,8 @@ class Streams {
     for (size_t i = 0; i < loaded.size(); ++i) {
       const ColumnView& column = context.columns[i];
       const bool wide = column.kind == Kind::kDecimal;
-      const bool fixed = wide || column.kind == Kind::kInt64 || column.kind == Kind::kTimestamp ||
-                         column.kind == Kind::kFloat64;
+      const bool fixed =
+          wide || column.kind == Kind::kInt64 || column.kind == Kind::kTimestamp || column.kind == Kind::kFloat64;
       const int width = wide ? 16 : 8;
       if (loaded[i] && fixed) streams_.push_back({column.values + column.offset * width, width});
     }

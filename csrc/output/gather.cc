@@ -41,8 +41,10 @@ void GatherFixed(const Source& source, ColumnBuffers* column, ThreadPool* pool) 
     for (int64_t row = begin; row < end; ++row) {
       const int64_t at = source.At(row);
       uint8_t* to = column->values.data() + row * Width;
-      if (source.Valid(at)) std::memcpy(to, from + at * Width, Width);
-      else std::memset(to, 0, Width);
+      if (source.Valid(at))
+        std::memcpy(to, from + at * Width, Width);
+      else
+        std::memset(to, 0, Width);
     }
   });
 }
@@ -111,7 +113,9 @@ bool CleanFixed(const Source& source, int64_t width) {
   });
 }
 
-bool NoBitsBehind(const uint8_t* bits, int64_t length) { return length % 8 == 0 || bits[length / 8] >> length % 8 == 0; }
+bool NoBitsBehind(const uint8_t* bits, int64_t length) {
+  return length % 8 == 0 || bits[length / 8] >> length % 8 == 0;
+}
 
 }  // namespace
 
@@ -134,15 +138,24 @@ ColumnBuffers Gather(const ArrowArray& array, GatherLayout layout, bool identity
   const Source source(array, identity, order);
   ColumnBuffers column;
   column.length = source.rows();
-  if (layout.offset_bytes == 4) GatherVariable<int32_t>(source, &column, pool);
-  else if (layout.offset_bytes == 8) GatherVariable<int64_t>(source, &column, pool);
-  else if (layout.bits == 1) GatherBits(source, &column, pool);
-  else if (layout.bits == 8) GatherFixed<1>(source, &column, pool);
-  else if (layout.bits == 16) GatherFixed<2>(source, &column, pool);
-  else if (layout.bits == 32) GatherFixed<4>(source, &column, pool);
-  else if (layout.bits == 64) GatherFixed<8>(source, &column, pool);
-  else if (layout.bits == 128) GatherFixed<16>(source, &column, pool);
-  else throw std::invalid_argument("gather: a width that is not known");
+  if (layout.offset_bytes == 4)
+    GatherVariable<int32_t>(source, &column, pool);
+  else if (layout.offset_bytes == 8)
+    GatherVariable<int64_t>(source, &column, pool);
+  else if (layout.bits == 1)
+    GatherBits(source, &column, pool);
+  else if (layout.bits == 8)
+    GatherFixed<1>(source, &column, pool);
+  else if (layout.bits == 16)
+    GatherFixed<2>(source, &column, pool);
+  else if (layout.bits == 32)
+    GatherFixed<4>(source, &column, pool);
+  else if (layout.bits == 64)
+    GatherFixed<8>(source, &column, pool);
+  else if (layout.bits == 128)
+    GatherFixed<16>(source, &column, pool);
+  else
+    throw std::invalid_argument("gather: a width that is not known");
   GatherValidity(source, &column);
   return column;
 }

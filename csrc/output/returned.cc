@@ -8,17 +8,20 @@ namespace {
 size_t Width(Kind kind) {
   switch (kind) {
     case Kind::kNull:
-    case Kind::kString: return 0;
-    case Kind::kBool: return 1;
-    case Kind::kDecimal: return sizeof(Int128);
-    default: return sizeof(int64_t);
+    case Kind::kString:
+      return 0;
+    case Kind::kBool:
+      return 1;
+    case Kind::kDecimal:
+      return sizeof(Int128);
+    default:
+      return sizeof(int64_t);
   }
 }
 
 }  // namespace
 
-ReturnedValues::ReturnedValues(Kind kind, int64_t positions)
-    : kind_(kind) {
+ReturnedValues::ReturnedValues(Kind kind, int64_t positions) : kind_(kind) {
   set_.assign(positions, 0);
   values_.assign(positions * Width(kind), 0);
   if (kind == Kind::kString) strings_.resize(positions, Bytes{"", 0});
@@ -27,16 +30,25 @@ ReturnedValues::ReturnedValues(Kind kind, int64_t positions)
 void ReturnedValues::Set(int64_t position, const Value& value) {
   set_[position] = 1;
   switch (kind_) {
-    case Kind::kNull: set_[position] = 0; return;
-    case Kind::kBool: values_[position] = static_cast<uint8_t>(value.i); return;
-    case Kind::kString: strings_[position] = arena_.Copy(value.s); return;
-    case Kind::kDecimal: std::memcpy(values_.data() + position * sizeof(Int128), &value.d, sizeof(Int128)); return;
+    case Kind::kNull:
+      set_[position] = 0;
+      return;
+    case Kind::kBool:
+      values_[position] = static_cast<uint8_t>(value.i);
+      return;
+    case Kind::kString:
+      strings_[position] = arena_.Copy(value.s);
+      return;
+    case Kind::kDecimal:
+      std::memcpy(values_.data() + position * sizeof(Int128), &value.d, sizeof(Int128));
+      return;
     case Kind::kFloat64: {
       const double canonical = CanonicalNan(value.f);
       std::memcpy(values_.data() + position * sizeof(double), &canonical, sizeof(double));
       return;
     }
-    default: std::memcpy(values_.data() + position * sizeof(int64_t), &value.i, sizeof(int64_t));
+    default:
+      std::memcpy(values_.data() + position * sizeof(int64_t), &value.i, sizeof(int64_t));
   }
 }
 

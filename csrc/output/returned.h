@@ -22,7 +22,7 @@ class ReturnedValues {
   Kind kind_;
   Buffer set_;                  // one byte per position
   Buffer values_;               // fixed-width values; booleans as bytes
-  std::vector<Bytes> strings_;    // into arena_
+  std::vector<Bytes> strings_;  // into arena_
   Arena arena_;
 };
 

@@ -35,9 +35,15 @@ ColumnBuffers StatusColumn(std::span<const TransactionStatus> status, ThreadPool
     for (int64_t row = begin; row < end; ++row) {
       uint8_t* to = column.values.data() + offsets[row];
       switch (status[row]) {  // constant sizes: a store or two instead of a call
-        case TransactionStatus::kCommitted: std::memcpy(to, "committed", 9); break;
-        case TransactionStatus::kAborted: std::memcpy(to, "aborted", 7); break;
-        case TransactionStatus::kUnmatched: std::memcpy(to, "unmatched", 9); break;
+        case TransactionStatus::kCommitted:
+          std::memcpy(to, "committed", 9);
+          break;
+        case TransactionStatus::kAborted:
+          std::memcpy(to, "aborted", 7);
+          break;
+        case TransactionStatus::kUnmatched:
+          std::memcpy(to, "unmatched", 9);
+          break;
       }
     }
   });
@@ -60,14 +66,15 @@ ColumnBuffers ReasonColumn(std::span<const ReasonId> reason, std::span<const std
   }
   column.values.resize(bytes);
   for (size_t row = 0; row < reason.size(); ++row) {
-    if (valid[row]) std::memcpy(column.values.data() + offsets[row], texts[reason[row]].data(), texts[reason[row]].size());
+    if (valid[row])
+      std::memcpy(column.values.data() + offsets[row], texts[reason[row]].data(), texts[reason[row]].size());
   }
   SetValidity(valid, &column);
   return column;
 }
 
-ColumnBuffers EffectiveTimestamps(const ColumnView& timestamps, const Order& order, const std::optional<Value>& watermark,
-                                  ThreadPool* pool) {
+ColumnBuffers EffectiveTimestamps(const ColumnView& timestamps, const Order& order,
+                                  const std::optional<Value>& watermark, ThreadPool* pool) {
   if (order.identity && timestamps.validity == nullptr &&
       (timestamps.kind == Kind::kInt64 || timestamps.kind == Kind::kTimestamp)) {
     ColumnBuffers column;  // the usual batch: in order, and microseconds or integers
@@ -88,17 +95,24 @@ ColumnBuffers EffectiveTimestamps(const ColumnView& timestamps, const Order& ord
       bool older = false;
       if (watermark) {
         switch (timestamps.kind) {
-          case Kind::kString: older = CompareBytes(own.s, watermark->s) < 0; break;
-          case Kind::kDecimal: older = own.d < watermark->d; break;
-          default: older = own.i < watermark->i;
+          case Kind::kString:
+            older = CompareBytes(own.s, watermark->s) < 0;
+            break;
+          case Kind::kDecimal:
+            older = own.d < watermark->d;
+            break;
+          default:
+            older = own.i < watermark->i;
         }
       }
       values.Set(position, older ? *watermark : own);
     }
   };
   // Strings share one arena, so only fixed-width timestamps are filled by several threads.
-  if (timestamps.kind == Kind::kString) fill(0, order.running);
-  else pool->For(order.running, kGrain, fill);
+  if (timestamps.kind == Kind::kString)
+    fill(0, order.running);
+  else
+    pool->For(order.running, kGrain, fill);
   return std::move(values).Finish();
 }
 

@@ -15,7 +15,7 @@ ColumnBuffers StatusColumn(std::span<const TransactionStatus> status, ThreadPool
 ColumnBuffers ReasonColumn(std::span<const ReasonId> reason, std::span<const std::string> texts);
 
 // max(own timestamp, watermark) of every row in transaction order; `watermark` is none before the first epoch.
-ColumnBuffers EffectiveTimestamps(const ColumnView& timestamps, const Order& order, const std::optional<Value>& watermark,
-                                  ThreadPool* pool);
+ColumnBuffers EffectiveTimestamps(const ColumnView& timestamps, const Order& order,
+                                  const std::optional<Value>& watermark, ThreadPool* pool);
 
 }  // namespace morphspark

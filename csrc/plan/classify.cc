@@ -11,13 +11,20 @@ constexpr int64_t kGrain = 1 << 14;
 
 bool Equals(const Accepted& one, const ColumnView& column, int32_t scale, int64_t row) {
   switch (one.match) {
-    case Match::kInt: return column.Int64(row) == one.value.i;
-    case Match::kBool: return column.Bool(row) == (one.value.i != 0);
-    case Match::kString: return column.String(row).view() == one.value.s.view();
-    case Match::kDecimal: return column.Decimal(row) == one.value.d;
-    case Match::kFloat: return CompareFloat(column.Float64(row), one.value.f) == 0;
-    case Match::kIntAsFloat: return CompareFloat(static_cast<double>(column.Int64(row)), one.value.f) == 0;
-    case Match::kDecimalAsFloat: return CompareFloat(decimal::ToDouble(column.Decimal(row), scale), one.value.f) == 0;
+    case Match::kInt:
+      return column.Int64(row) == one.value.i;
+    case Match::kBool:
+      return column.Bool(row) == (one.value.i != 0);
+    case Match::kString:
+      return column.String(row).view() == one.value.s.view();
+    case Match::kDecimal:
+      return column.Decimal(row) == one.value.d;
+    case Match::kFloat:
+      return CompareFloat(column.Float64(row), one.value.f) == 0;
+    case Match::kIntAsFloat:
+      return CompareFloat(static_cast<double>(column.Int64(row)), one.value.f) == 0;
+    case Match::kDecimalAsFloat:
+      return CompareFloat(decimal::ToDouble(column.Decimal(row), scale), one.value.f) == 0;
   }
   return false;
 }

@@ -10,9 +10,12 @@ constexpr int64_t kGrain = 1 << 15;
 
 int ComparePart(Kind kind, const Value& a, const Value& b) {
   switch (kind) {
-    case Kind::kString: return CompareBytes(a.s, b.s);
-    case Kind::kDecimal: return (a.d > b.d) - (a.d < b.d);
-    default: return (a.i > b.i) - (a.i < b.i);
+    case Kind::kString:
+      return CompareBytes(a.s, b.s);
+    case Kind::kDecimal:
+      return (a.d > b.d) - (a.d < b.d);
+    default:
+      return (a.i > b.i) - (a.i < b.i);
   }
 }
 
@@ -117,8 +120,7 @@ void Sort(const Keys& keys, std::vector<BatchRow>* rows, ThreadPool* pool) {
   pool->For(count, kGrain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) timed[i] = {keys.first().Int64((*rows)[i]), (*rows)[i]};
   });
-  ParallelSort(
-      &timed, [](TimedRow a, TimedRow b) { return a.key != b.key ? a.key < b.key : a.row < b.row; }, pool);
+  ParallelSort(&timed, [](TimedRow a, TimedRow b) { return a.key != b.key ? a.key < b.key : a.row < b.row; }, pool);
   pool->For(count, kGrain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) (*rows)[i] = timed[i].row;
   });
@@ -146,8 +148,10 @@ Status OrderBatch(std::span<const ColumnView* const> columns, int64_t count, con
   int64_t low = 0, high = order->keyed;
   while (low < high) {
     const int64_t middle = (low + high) / 2;
-    if (keys.Before(order->Row(middle), *last)) low = middle + 1;
-    else high = middle;
+    if (keys.Before(order->Row(middle), *last))
+      low = middle + 1;
+    else
+      high = middle;
   }
   order->late = low;
   if (low == 0 || late == Late::kAdmit) return Status::Ok();

@@ -117,9 +117,7 @@ Site ReadSite(Reader* in) {
 
 Accepted ReadAccepted(Reader* in, const std::vector<std::string>& strings) {
   const auto match = static_cast<Match>(in->NextUpTo(static_cast<int64_t>(Match::kString)));
-  const Kind kind = match == Match::kString    ? Kind::kString
-                    : match == Match::kDecimal ? Kind::kDecimal
-                                               : Kind::kInt64;
+  const Kind kind = match == Match::kString ? Kind::kString : match == Match::kDecimal ? Kind::kDecimal : Kind::kInt64;
   return {match, ReadValue(in, strings, kind)};
 }
 

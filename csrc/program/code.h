@@ -69,7 +69,7 @@ enum class Reduction : uint32_t { kSum, kCount, kMin, kMax, kMean, kAny, kAll };
 
 struct Instruction {
   Op op;
-  uint16_t aux;      // what else the operation needs to know; see machine.cc
+  uint16_t aux;  // what else the operation needs to know; see machine.cc
   Register dst;
   uint32_t a, b, c;  // registers, or indexes that the operation understands
   uint32_t reasons;  // first of kFailures entries in Code::reason_blocks
@@ -88,10 +88,10 @@ struct RowLoad {
 };
 
 struct Loop {
-  std::vector<uint32_t> lists;        // used columns that are iterated in step
-  std::vector<ColumnLoad> elements;   // where their elements go: column is the position in `lists`
-  uint32_t body;                      // first instruction of the body
-  uint32_t after;                     // first instruction after it
+  std::vector<uint32_t> lists;       // used columns that are iterated in step
+  std::vector<ColumnLoad> elements;  // where their elements go: column is the position in `lists`
+  uint32_t body;                     // first instruction of the body
+  uint32_t after;                    // first instruction after it
 };
 
 struct Accumulator {
@@ -103,8 +103,8 @@ struct Accumulator {
 // A place that names a row by event columns alone: its slots are found for the whole batch before it runs.
 struct Site {
   TableId table;
-  bool of_element;                // the key is an element of `parts[0]`, a list column
-  std::vector<uint32_t> parts;    // used columns; kConstantPart + register for constants
+  bool of_element;              // the key is an element of `parts[0]`, a list column
+  std::vector<uint32_t> parts;  // used columns; kConstantPart + register for constants
 };
 inline constexpr uint32_t kConstantPart = 1u << 31;
 

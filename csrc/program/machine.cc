@@ -11,12 +11,18 @@ constexpr Int128 kReducerBase = Int128{10'000'000'000} * 1'000'000'000;  // 10^1
 
 bool Holds(Comparison comparison, int order) {
   switch (comparison) {
-    case Comparison::kEq: return order == 0;
-    case Comparison::kNe: return order != 0;
-    case Comparison::kLt: return order < 0;
-    case Comparison::kLe: return order <= 0;
-    case Comparison::kGt: return order > 0;
-    case Comparison::kGe: return order >= 0;
+    case Comparison::kEq:
+      return order == 0;
+    case Comparison::kNe:
+      return order != 0;
+    case Comparison::kLt:
+      return order < 0;
+    case Comparison::kLe:
+      return order <= 0;
+    case Comparison::kGt:
+      return order > 0;
+    case Comparison::kGe:
+      return order >= 0;
   }
   return false;
 }
@@ -77,65 +83,79 @@ ReasonId Machine::Run(const TransactionCode& code, BatchRow row, int64_t positio
   const Instruction* at = begin;
 
 #define FAIL(failure) return context_.code->reason_blocks[at->reasons + (failure)]
-#define NEED_A() \
-  if (null[at->a]) [[unlikely]] FAIL(kNull0)
-#define NEED_AB()                                   \
-  if (null[at->a] | null[at->b]) [[unlikely]] FAIL(null[at->a] ? kNull0 : kNull1)
-#define RESULT(field, expression) \
+#define NEED_A()                \
+  if (null[at->a]) [[unlikely]] \
+  FAIL(kNull0)
+#define NEED_AB()                             \
+  if (null[at->a] | null[at->b]) [[unlikely]] \
+  FAIL(null[at->a] ? kNull0 : kNull1)
+#define RESULT(field, expression)  \
   r[at->dst].field = (expression); \
   null[at->dst] = 0;               \
   break
-#define CHECKED_INT(builtin)                                                    \
-  NEED_AB();                                                                    \
-  if (builtin(r[at->a].i, r[at->b].i, &r[at->dst].i)) [[unlikely]] FAIL(kOverflow); \
-  null[at->dst] = 0;                                                            \
+#define CHECKED_INT(builtin)                                       \
+  NEED_AB();                                                       \
+  if (builtin(r[at->a].i, r[at->b].i, &r[at->dst].i)) [[unlikely]] \
+    FAIL(kOverflow);                                               \
+  null[at->dst] = 0;                                               \
   break
-#define CHECKED_DECIMAL(function)                                                         \
-  NEED_AB();                                                                              \
-  if (!decimal::function(r[at->a].d, r[at->b].d, &r[at->dst].d)) [[unlikely]] FAIL(kOverflow); \
-  null[at->dst] = 0;                                                                      \
+#define CHECKED_DECIMAL(function)                                             \
+  NEED_AB();                                                                  \
+  if (!decimal::function(r[at->a].d, r[at->b].d, &r[at->dst].d)) [[unlikely]] \
+    FAIL(kOverflow);                                                          \
+  null[at->dst] = 0;                                                          \
   break
-#define ROW_OR_FAIL(slot)                \
-  const Slot slot = r[at->a].slot;       \
-  if (slot == kNullKey) [[unlikely]] FAIL(kKeyFailure)
+#define ROW_OR_FAIL(slot)            \
+  const Slot slot = r[at->a].slot;   \
+  if (slot == kNullKey) [[unlikely]] \
+  FAIL(kKeyFailure)
 
-#define READ(kind)                                          \
-  {                                                         \
-    ROW_OR_FAIL(slot);                                      \
-    const Table& table = *tables[at->aux];         \
-    if (!table.Readable(slot)) [[unlikely]] FAIL(kMissing); \
-    table.Read<Kind::kind>(slot, at->c, &r[at->dst]);       \
-    null[at->dst] = 0;                                      \
-    break;                                                  \
+#define READ(kind)                                    \
+  {                                                   \
+    ROW_OR_FAIL(slot);                                \
+    const Table& table = *tables[at->aux];            \
+    if (!table.Readable(slot)) [[unlikely]]           \
+      FAIL(kMissing);                                 \
+    table.Read<Kind::kind>(slot, at->c, &r[at->dst]); \
+    null[at->dst] = 0;                                \
+    break;                                            \
   }
-#define WRITE(kind)                                         \
-  {                                                         \
-    ROW_OR_FAIL(slot);                                      \
-    if (null[at->b]) [[unlikely]] FAIL(kNull1);             \
-    Table& table = *tables[at->aux];               \
-    if (!table.Readable(slot)) [[unlikely]] FAIL(kMissing); \
-    table.Own(slot, stamp);                                 \
-    table.StoreAs<Kind::kind>(slot, at->c, r[at->b]);       \
-    break;                                                  \
+#define WRITE(kind)                                   \
+  {                                                   \
+    ROW_OR_FAIL(slot);                                \
+    if (null[at->b]) [[unlikely]]                     \
+      FAIL(kNull1);                                   \
+    Table& table = *tables[at->aux];                  \
+    if (!table.Readable(slot)) [[unlikely]]           \
+      FAIL(kMissing);                                 \
+    table.Own(slot, stamp);                           \
+    table.StoreAs<Kind::kind>(slot, at->c, r[at->b]); \
+    break;                                            \
   }
 
-#define UPDATE(kind, fits)                                                                            \
-  {                                                                                                   \
-    ROW_OR_FAIL(slot);                                                                                \
-    Table& table = *tables[at->aux];                                                                  \
-    if (!table.Readable(slot)) [[unlikely]] FAIL(kMissing);                                           \
-    if (null[at->b]) [[unlikely]] FAIL(kNull1);                                                       \
-    const Value& by = r[at->b];                                                                       \
-    const auto change = [&by](Value* value) { return fits; };                                         \
-    if (!table.Update<Kind::kind>(slot, at->c, stamp, change)) [[unlikely]] FAIL(kOverflow);          \
-    break;                                                                                            \
+#define UPDATE(kind, fits)                                                  \
+  {                                                                         \
+    ROW_OR_FAIL(slot);                                                      \
+    Table& table = *tables[at->aux];                                        \
+    if (!table.Readable(slot)) [[unlikely]]                                 \
+      FAIL(kMissing);                                                       \
+    if (null[at->b]) [[unlikely]]                                           \
+      FAIL(kNull1);                                                         \
+    const Value& by = r[at->b];                                             \
+    const auto change = [&by](Value* value) { return fits; };               \
+    if (!table.Update<Kind::kind>(slot, at->c, stamp, change)) [[unlikely]] \
+      FAIL(kOverflow);                                                      \
+    break;                                                                  \
   }
 
   for (;; ++at) {
     switch (at->op) {
       // -- control
-      case Op::kStop: return kNoReason;
-      case Op::kJump: at = begin + at->a - 1; break;
+      case Op::kStop:
+        return kNoReason;
+      case Op::kJump:
+        at = begin + at->a - 1;
+        break;
       case Op::kSkipUnless:
         if (null[at->a] || r[at->a].i != at->aux) at = begin + at->b - 1;
         break;
@@ -169,15 +189,22 @@ ReasonId Machine::Run(const TransactionCode& code, BatchRow row, int64_t positio
         NEED_A();
         if (!r[at->a].i) FAIL(kRequireFailure);
         break;
-      case Op::kWhen: NEED_A(); RESULT(i, r[at->a].i);
+      case Op::kWhen:
+        NEED_A();
+        RESULT(i, r[at->a].i);
 
       // -- conversions
       case Op::kCopy:
         r[at->dst] = r[at->a];
         null[at->dst] = null[at->a];
         break;
-      case Op::kSetNull: null[at->dst] = 1; break;
-      case Op::kIsNull: r[at->dst].i = null[at->a]; null[at->dst] = 0; break;
+      case Op::kSetNull:
+        null[at->dst] = 1;
+        break;
+      case Op::kIsNull:
+        r[at->dst].i = null[at->a];
+        null[at->dst] = 0;
+        break;
       case Op::kIntToFloat:
         null[at->dst] = null[at->a];
         if (!null[at->a]) r[at->dst].f = static_cast<double>(r[at->a].i);
@@ -207,9 +234,12 @@ ReasonId Machine::Run(const TransactionCode& code, BatchRow row, int64_t positio
       }
 
       // -- integers
-      case Op::kAddI: CHECKED_INT(__builtin_add_overflow);
-      case Op::kSubI: CHECKED_INT(__builtin_sub_overflow);
-      case Op::kMulI: CHECKED_INT(__builtin_mul_overflow);
+      case Op::kAddI:
+        CHECKED_INT(__builtin_add_overflow);
+      case Op::kSubI:
+        CHECKED_INT(__builtin_sub_overflow);
+      case Op::kMulI:
+        CHECKED_INT(__builtin_mul_overflow);
       case Op::kFloorDivI:
         NEED_AB();
         if (r[at->b].i == 0) FAIL(kDivision);
@@ -229,9 +259,15 @@ ReasonId Machine::Run(const TransactionCode& code, BatchRow row, int64_t positio
         RESULT(i, r[at->a].i < 0 ? -r[at->a].i : r[at->a].i);
 
       // -- floats
-      case Op::kAddF: NEED_AB(); RESULT(f, r[at->a].f + r[at->b].f);
-      case Op::kSubF: NEED_AB(); RESULT(f, r[at->a].f - r[at->b].f);
-      case Op::kMulF: NEED_AB(); RESULT(f, r[at->a].f * r[at->b].f);
+      case Op::kAddF:
+        NEED_AB();
+        RESULT(f, r[at->a].f + r[at->b].f);
+      case Op::kSubF:
+        NEED_AB();
+        RESULT(f, r[at->a].f - r[at->b].f);
+      case Op::kMulF:
+        NEED_AB();
+        RESULT(f, r[at->a].f * r[at->b].f);
       case Op::kDivF:
         NEED_AB();
         if (r[at->b].f == 0) FAIL(kDivision);
@@ -244,13 +280,20 @@ ReasonId Machine::Run(const TransactionCode& code, BatchRow row, int64_t positio
         NEED_AB();
         if (r[at->b].f == 0) FAIL(kDivision);
         RESULT(f, FloatModulo(r[at->a].f, r[at->b].f));
-      case Op::kNegF: NEED_A(); RESULT(f, -r[at->a].f);
-      case Op::kAbsF: NEED_A(); RESULT(f, std::fabs(r[at->a].f));
+      case Op::kNegF:
+        NEED_A();
+        RESULT(f, -r[at->a].f);
+      case Op::kAbsF:
+        NEED_A();
+        RESULT(f, std::fabs(r[at->a].f));
 
       // -- decimals: the operands have one scale, except of a product and a quotient
-      case Op::kAddD: CHECKED_DECIMAL(Add);
-      case Op::kSubD: CHECKED_DECIMAL(Sub);
-      case Op::kMulD: CHECKED_DECIMAL(Mul);
+      case Op::kAddD:
+        CHECKED_DECIMAL(Add);
+      case Op::kSubD:
+        CHECKED_DECIMAL(Sub);
+      case Op::kMulD:
+        CHECKED_DECIMAL(Mul);
       case Op::kDivD: {  // c: digits that the numerator gains
         NEED_AB();
         if (r[at->b].d == 0) FAIL(kDivision);
@@ -266,8 +309,12 @@ ReasonId Machine::Run(const TransactionCode& code, BatchRow row, int64_t positio
         NEED_AB();
         if (r[at->b].d == 0) FAIL(kDivision);
         RESULT(d, decimal::FloorModulo(r[at->a].d, r[at->b].d));
-      case Op::kNegD: NEED_A(); RESULT(d, -r[at->a].d);
-      case Op::kAbsD: NEED_A(); RESULT(d, decimal::Abs(r[at->a].d));
+      case Op::kNegD:
+        NEED_A();
+        RESULT(d, -r[at->a].d);
+      case Op::kAbsD:
+        NEED_A();
+        RESULT(d, decimal::Abs(r[at->a].d));
 
       case Op::kConcat:
         NEED_AB();
@@ -292,20 +339,44 @@ ReasonId Machine::Run(const TransactionCode& code, BatchRow row, int64_t positio
         RESULT(i, Holds(static_cast<Comparison>(at->aux), order));
       }
 
-      case Op::kAnd: NEED_AB(); RESULT(i, r[at->a].i & r[at->b].i);
-      case Op::kOr: NEED_AB(); RESULT(i, r[at->a].i | r[at->b].i);
-      case Op::kXor: NEED_AB(); RESULT(i, r[at->a].i ^ r[at->b].i);
-      case Op::kNot: NEED_A(); RESULT(i, !r[at->a].i);
+      case Op::kAnd:
+        NEED_AB();
+        RESULT(i, r[at->a].i & r[at->b].i);
+      case Op::kOr:
+        NEED_AB();
+        RESULT(i, r[at->a].i | r[at->b].i);
+      case Op::kXor:
+        NEED_AB();
+        RESULT(i, r[at->a].i ^ r[at->b].i);
+      case Op::kNot:
+        NEED_A();
+        RESULT(i, !r[at->a].i);
 
       // -- of equal values the first
-      case Op::kMinI: NEED_AB(); RESULT(i, r[at->b].i < r[at->a].i ? r[at->b].i : r[at->a].i);
-      case Op::kMaxI: NEED_AB(); RESULT(i, r[at->b].i > r[at->a].i ? r[at->b].i : r[at->a].i);
-      case Op::kMinF: NEED_AB(); RESULT(f, CompareFloat(r[at->b].f, r[at->a].f) < 0 ? r[at->b].f : r[at->a].f);
-      case Op::kMaxF: NEED_AB(); RESULT(f, CompareFloat(r[at->b].f, r[at->a].f) > 0 ? r[at->b].f : r[at->a].f);
-      case Op::kMinD: NEED_AB(); RESULT(d, r[at->b].d < r[at->a].d ? r[at->b].d : r[at->a].d);
-      case Op::kMaxD: NEED_AB(); RESULT(d, r[at->b].d > r[at->a].d ? r[at->b].d : r[at->a].d);
-      case Op::kMinS: NEED_AB(); RESULT(s, CompareBytes(r[at->b].s, r[at->a].s) < 0 ? r[at->b].s : r[at->a].s);
-      case Op::kMaxS: NEED_AB(); RESULT(s, CompareBytes(r[at->b].s, r[at->a].s) > 0 ? r[at->b].s : r[at->a].s);
+      case Op::kMinI:
+        NEED_AB();
+        RESULT(i, r[at->b].i < r[at->a].i ? r[at->b].i : r[at->a].i);
+      case Op::kMaxI:
+        NEED_AB();
+        RESULT(i, r[at->b].i > r[at->a].i ? r[at->b].i : r[at->a].i);
+      case Op::kMinF:
+        NEED_AB();
+        RESULT(f, CompareFloat(r[at->b].f, r[at->a].f) < 0 ? r[at->b].f : r[at->a].f);
+      case Op::kMaxF:
+        NEED_AB();
+        RESULT(f, CompareFloat(r[at->b].f, r[at->a].f) > 0 ? r[at->b].f : r[at->a].f);
+      case Op::kMinD:
+        NEED_AB();
+        RESULT(d, r[at->b].d < r[at->a].d ? r[at->b].d : r[at->a].d);
+      case Op::kMaxD:
+        NEED_AB();
+        RESULT(d, r[at->b].d > r[at->a].d ? r[at->b].d : r[at->a].d);
+      case Op::kMinS:
+        NEED_AB();
+        RESULT(s, CompareBytes(r[at->b].s, r[at->a].s) < 0 ? r[at->b].s : r[at->a].s);
+      case Op::kMaxS:
+        NEED_AB();
+        RESULT(s, CompareBytes(r[at->b].s, r[at->a].s) > 0 ? r[at->b].s : r[at->a].s);
 
       // -- state; aux is the table
       case Op::kRowOfElement: {
@@ -313,24 +384,39 @@ ReasonId Machine::Run(const TransactionCode& code, BatchRow row, int64_t positio
         r[at->dst].slot = context_.slots[at->a][state.starts[at->c] + state.next - 1];
         break;
       }
-      case Op::kRowOfKey: r[at->dst].slot = ResolveKey(at->aux, at->a, at->b); break;
+      case Op::kRowOfKey:
+        r[at->dst].slot = ResolveKey(at->aux, at->a, at->b);
+        break;
       case Op::kCheckKey: {
         ROW_OR_FAIL(slot);
         break;
       }
-      case Op::kReadI: READ(kInt64);
-      case Op::kReadB: READ(kBool);
-      case Op::kReadS: READ(kString);
-      case Op::kReadD: READ(kDecimal);
-      case Op::kWriteI: WRITE(kInt64);
-      case Op::kWriteF: WRITE(kFloat64);
-      case Op::kWriteB: WRITE(kBool);
-      case Op::kWriteS: WRITE(kString);
-      case Op::kWriteD: WRITE(kDecimal);
-      case Op::kIncreaseI: UPDATE(kInt64, !__builtin_add_overflow(value->i, by.i, &value->i));
-      case Op::kDecreaseI: UPDATE(kInt64, !__builtin_sub_overflow(value->i, by.i, &value->i));
-      case Op::kIncreaseF: UPDATE(kFloat64, ((value->f += by.f), true));
-      case Op::kDecreaseF: UPDATE(kFloat64, ((value->f -= by.f), true));
+      case Op::kReadI:
+        READ(kInt64);
+      case Op::kReadB:
+        READ(kBool);
+      case Op::kReadS:
+        READ(kString);
+      case Op::kReadD:
+        READ(kDecimal);
+      case Op::kWriteI:
+        WRITE(kInt64);
+      case Op::kWriteF:
+        WRITE(kFloat64);
+      case Op::kWriteB:
+        WRITE(kBool);
+      case Op::kWriteS:
+        WRITE(kString);
+      case Op::kWriteD:
+        WRITE(kDecimal);
+      case Op::kIncreaseI:
+        UPDATE(kInt64, !__builtin_add_overflow(value->i, by.i, &value->i));
+      case Op::kDecreaseI:
+        UPDATE(kInt64, !__builtin_sub_overflow(value->i, by.i, &value->i));
+      case Op::kIncreaseF:
+        UPDATE(kFloat64, ((value->f += by.f), true));
+      case Op::kDecreaseF:
+        UPDATE(kFloat64, ((value->f -= by.f), true));
       case Op::kExists: {
         ROW_OR_FAIL(slot);
         RESULT(i, tables[at->aux]->Exists(slot));
@@ -342,7 +428,9 @@ ReasonId Machine::Run(const TransactionCode& code, BatchRow row, int64_t positio
         table.Insert(slot, stamp);
         break;
       }
-      case Op::kStore: tables[at->aux]->Store(r[at->a].slot, at->c, r[at->b]); break;
+      case Op::kStore:
+        tables[at->aux]->Store(r[at->a].slot, at->c, r[at->b]);
+        break;
       case Op::kDelete: {
         ROW_OR_FAIL(slot);
         tables[at->aux]->Delete(slot, stamp);
@@ -433,9 +521,14 @@ bool Machine::Concat(const Value& a, const Value& b, Value* out) {
 void Machine::Accumulate(const Accumulator& accumulator, const Value& value, Frame::Reducer* reducer) {
   const bool first = reducer->count++ == 0;
   switch (accumulator.reduction) {
-    case Reduction::kCount: return;
-    case Reduction::kAny: reducer->found |= value.i != 0; return;
-    case Reduction::kAll: reducer->found |= value.i == 0; return;
+    case Reduction::kCount:
+      return;
+    case Reduction::kAny:
+      reducer->found |= value.i != 0;
+      return;
+    case Reduction::kAll:
+      reducer->found |= value.i == 0;
+      return;
     case Reduction::kSum:
     case Reduction::kMean:
       if (accumulator.kind == Kind::kFloat64) {
@@ -451,10 +544,17 @@ void Machine::Accumulate(const Accumulator& accumulator, const Value& value, Fra
       int order = first ? -1 : 0;
       if (!first) {
         switch (accumulator.kind) {
-          case Kind::kFloat64: order = CompareFloat(value.f, reducer->best.f); break;
-          case Kind::kString: order = CompareBytes(value.s, reducer->best.s); break;
-          case Kind::kDecimal: order = (value.d > reducer->best.d) - (value.d < reducer->best.d); break;
-          default: order = CompareInt(value.i, reducer->best.i);
+          case Kind::kFloat64:
+            order = CompareFloat(value.f, reducer->best.f);
+            break;
+          case Kind::kString:
+            order = CompareBytes(value.s, reducer->best.s);
+            break;
+          case Kind::kDecimal:
+            order = (value.d > reducer->best.d) - (value.d < reducer->best.d);
+            break;
+          default:
+            order = CompareInt(value.i, reducer->best.i);
         }
         if (accumulator.reduction == Reduction::kMax) order = -order;
       }
@@ -467,9 +567,15 @@ bool Machine::Reduce(const Accumulator& accumulator, const Frame::Reducer& reduc
   const Kind kind = accumulator.kind;
   *null = 0;
   switch (accumulator.reduction) {
-    case Reduction::kCount: out->i = reducer.count; return true;
-    case Reduction::kAny: out->i = reducer.found; return true;
-    case Reduction::kAll: out->i = !reducer.found; return true;
+    case Reduction::kCount:
+      out->i = reducer.count;
+      return true;
+    case Reduction::kAny:
+      out->i = reducer.found;
+      return true;
+    case Reduction::kAll:
+      out->i = !reducer.found;
+      return true;
     case Reduction::kMin:
     case Reduction::kMax:
       *null = reducer.count == 0;
@@ -479,7 +585,8 @@ bool Machine::Reduce(const Accumulator& accumulator, const Frame::Reducer& reduc
       *null = reducer.count == 0;
       if (*null) return true;
       break;
-    case Reduction::kSum: break;
+    case Reduction::kSum:
+      break;
   }
   const bool mean = accumulator.reduction == Reduction::kMean;
   if (kind == Kind::kFloat64) {

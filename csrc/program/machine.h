@@ -28,7 +28,7 @@ inline constexpr ReasonId kStringLimit = 0xFFFFFFFFu;
 struct BatchContext {
   const Code* code;
   std::span<const ColumnView> columns;
-  std::span<const std::vector<Slot>> slots;  // per site: by batch row, or by element of the list column
+  std::span<const std::vector<Slot>> slots;        // per site: by batch row, or by element of the list column
   std::span<const std::unique_ptr<Table>> tables;  // unique_ptr: a table must not move
   std::vector<ReturnedValues>* returned;
   uint64_t max_string_bytes;

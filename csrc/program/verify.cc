@@ -19,14 +19,21 @@ enum class Type : uint8_t { kNull, kBool, kWord, kFloat, kDecimal, kString, kLis
 
 Type TypeOf(Kind kind) {
   switch (kind) {
-    case Kind::kNull: return Type::kNull;
-    case Kind::kBool: return Type::kBool;
+    case Kind::kNull:
+      return Type::kNull;
+    case Kind::kBool:
+      return Type::kBool;
     case Kind::kInt64:
-    case Kind::kTimestamp: return Type::kWord;
-    case Kind::kFloat64: return Type::kFloat;
-    case Kind::kString: return Type::kString;
-    case Kind::kDecimal: return Type::kDecimal;
-    case Kind::kList: return Type::kList;
+    case Kind::kTimestamp:
+      return Type::kWord;
+    case Kind::kFloat64:
+      return Type::kFloat;
+    case Kind::kString:
+      return Type::kString;
+    case Kind::kDecimal:
+      return Type::kDecimal;
+    case Kind::kList:
+      return Type::kList;
   }
   return Type::kNull;
 }
@@ -59,8 +66,7 @@ class Paths {
   PathId Both(PathId a, PathId b) {
     if (a == b || b == kAlways) return a;
     Path joined;
-    std::set_union(paths_[a].begin(), paths_[a].end(), paths_[b].begin(), paths_[b].end(),
-                   std::back_inserter(joined));
+    std::set_union(paths_[a].begin(), paths_[a].end(), paths_[b].begin(), paths_[b].end(), std::back_inserter(joined));
     return Id(joined);
   }
   PathId With(PathId id, const Literal& literal) { return Both(id, Id({literal})); }
@@ -107,48 +113,73 @@ std::optional<Signature> SignatureOf(Op op) {
   switch (op) {
     case Op::kAddI:
     case Op::kSubI:
-    case Op::kMulI: return Signature{'w', 'w', 'w', Bit(kOverflow)};
-    case Op::kFloorDivI: return Signature{'w', 'w', 'w', Bit(kOverflow) | Bit(kDivision)};
-    case Op::kModI: return Signature{'w', 'w', 'w', Bit(kDivision)};
+    case Op::kMulI:
+      return Signature{'w', 'w', 'w', Bit(kOverflow)};
+    case Op::kFloorDivI:
+      return Signature{'w', 'w', 'w', Bit(kOverflow) | Bit(kDivision)};
+    case Op::kModI:
+      return Signature{'w', 'w', 'w', Bit(kDivision)};
     case Op::kNegI:
-    case Op::kAbsI: return Signature{'w', 'w', '.', Bit(kOverflow)};
+    case Op::kAbsI:
+      return Signature{'w', 'w', '.', Bit(kOverflow)};
     case Op::kAddF:
     case Op::kSubF:
-    case Op::kMulF: return Signature{'f', 'f', 'f', 0};
+    case Op::kMulF:
+      return Signature{'f', 'f', 'f', 0};
     case Op::kDivF:
     case Op::kFloorDivF:
-    case Op::kModF: return Signature{'f', 'f', 'f', Bit(kDivision)};
+    case Op::kModF:
+      return Signature{'f', 'f', 'f', Bit(kDivision)};
     case Op::kNegF:
-    case Op::kAbsF: return Signature{'f', 'f', '.', 0};
+    case Op::kAbsF:
+      return Signature{'f', 'f', '.', 0};
     case Op::kAddD:
     case Op::kSubD:
-    case Op::kMulD: return Signature{'d', 'd', 'd', Bit(kOverflow)};
-    case Op::kDivD: return Signature{'d', 'd', 'd', Bit(kOverflow) | Bit(kDivision)};
+    case Op::kMulD:
+      return Signature{'d', 'd', 'd', Bit(kOverflow)};
+    case Op::kDivD:
+      return Signature{'d', 'd', 'd', Bit(kOverflow) | Bit(kDivision)};
     case Op::kFloorDivD:
-    case Op::kModD: return Signature{'d', 'd', 'd', Bit(kDivision)};
+    case Op::kModD:
+      return Signature{'d', 'd', 'd', Bit(kDivision)};
     case Op::kNegD:
-    case Op::kAbsD: return Signature{'d', 'd', '.', 0};
-    case Op::kDecimalAssign: return Signature{'d', 'd', '.', Bit(kOverflow)};
-    case Op::kConcat: return Signature{'s', 's', 's', 0};
-    case Op::kCompareI: return Signature{'b', 'i', 'i', 0};
-    case Op::kCompareF: return Signature{'b', 'f', 'f', 0};
-    case Op::kCompareD: return Signature{'b', 'd', 'd', 0};
-    case Op::kCompareS: return Signature{'b', 's', 's', 0};
+    case Op::kAbsD:
+      return Signature{'d', 'd', '.', 0};
+    case Op::kDecimalAssign:
+      return Signature{'d', 'd', '.', Bit(kOverflow)};
+    case Op::kConcat:
+      return Signature{'s', 's', 's', 0};
+    case Op::kCompareI:
+      return Signature{'b', 'i', 'i', 0};
+    case Op::kCompareF:
+      return Signature{'b', 'f', 'f', 0};
+    case Op::kCompareD:
+      return Signature{'b', 'd', 'd', 0};
+    case Op::kCompareS:
+      return Signature{'b', 's', 's', 0};
     case Op::kAnd:
     case Op::kOr:
-    case Op::kXor: return Signature{'b', 'b', 'b', 0};
+    case Op::kXor:
+      return Signature{'b', 'b', 'b', 0};
     case Op::kNot:
-    case Op::kWhen: return Signature{'b', 'b', '.', 0};
-    case Op::kRequire: return Signature{'.', 'b', '.', Bit(kRequireFailure)};
+    case Op::kWhen:
+      return Signature{'b', 'b', '.', 0};
+    case Op::kRequire:
+      return Signature{'.', 'b', '.', Bit(kRequireFailure)};
     case Op::kMinI:
-    case Op::kMaxI: return Signature{'w', 'w', 'w', 0};
+    case Op::kMaxI:
+      return Signature{'w', 'w', 'w', 0};
     case Op::kMinF:
-    case Op::kMaxF: return Signature{'f', 'f', 'f', 0};
+    case Op::kMaxF:
+      return Signature{'f', 'f', 'f', 0};
     case Op::kMinD:
-    case Op::kMaxD: return Signature{'d', 'd', 'd', 0};
+    case Op::kMaxD:
+      return Signature{'d', 'd', 'd', 0};
     case Op::kMinS:
-    case Op::kMaxS: return Signature{'s', 's', 's', 0};
-    default: return std::nullopt;
+    case Op::kMaxS:
+      return Signature{'s', 's', 's', 0};
+    default:
+      return std::nullopt;
   }
 }
 
@@ -168,18 +199,25 @@ bool WritesDst(Op op) {
     case Op::kReadB:
     case Op::kReadS:
     case Op::kReadD:
-    case Op::kReduce: return true;
-    default: return false;
+    case Op::kReduce:
+      return true;
+    default:
+      return false;
   }
 }
 
 Type TypeOf(char letter) {
   switch (letter) {
-    case 'b': return Type::kBool;
-    case 'f': return Type::kFloat;
-    case 'd': return Type::kDecimal;
-    case 's': return Type::kString;
-    default: return Type::kWord;
+    case 'b':
+      return Type::kBool;
+    case 'f':
+      return Type::kFloat;
+    case 'd':
+      return Type::kDecimal;
+    case 's':
+      return Type::kString;
+    default:
+      return Type::kWord;
   }
 }
 
@@ -227,7 +265,8 @@ void CheckColumns(const Code& code) {
     Check(code.order_reasons[i] != kNoReason && code.order_reasons[i] < code.reasons.size(),
           "an order column has no reason");
   }
-  for (const ReturnedColumn& column : code.returned) Check(IsScalar(column.kind), "a returned column has no known type");
+  for (const ReturnedColumn& column : code.returned)
+    Check(IsScalar(column.kind), "a returned column has no known type");
 }
 
 void CheckConstants(const Code& code) {
@@ -264,12 +303,17 @@ void CheckSite(const Code& code, const Site& site, std::span<const TableSpec* co
 bool Matches(Match match, Kind kind) {
   switch (match) {
     case Match::kInt:
-    case Match::kIntAsFloat: return TypeOf(kind) == Type::kWord;
-    case Match::kFloat: return kind == Kind::kFloat64;
+    case Match::kIntAsFloat:
+      return TypeOf(kind) == Type::kWord;
+    case Match::kFloat:
+      return kind == Kind::kFloat64;
     case Match::kDecimal:
-    case Match::kDecimalAsFloat: return kind == Kind::kDecimal;
-    case Match::kBool: return kind == Kind::kBool;
-    case Match::kString: return kind == Kind::kString;
+    case Match::kDecimalAsFloat:
+      return kind == Kind::kDecimal;
+    case Match::kBool:
+      return kind == Kind::kBool;
+    case Match::kString:
+      return kind == Kind::kString;
   }
   return false;
 }
@@ -308,8 +352,8 @@ class TransactionVerifier {
       try {
         Follow(instructions_[at_]);
       } catch (const Refused& refused) {
-        throw Refused("instruction " + std::to_string(at_) + " (" + NameOf(instructions_[at_].op) + "): " +
-                      refused.what());
+        throw Refused("instruction " + std::to_string(at_) + " (" + NameOf(instructions_[at_].op) +
+                      "): " + refused.what());
       }
     }
   }
@@ -329,7 +373,8 @@ class TransactionVerifier {
         const Kind kind = code_.columns[list].kind;
         Check(kind == Kind::kNull || kind == Kind::kList, "a loop has no list");
       }
-      for (const ColumnLoad& load : loop.elements) Check(load.column < loop.lists.size(), "a loop's element is not there");
+      for (const ColumnLoad& load : loop.elements)
+        Check(load.column < loop.lists.size(), "a loop's element is not there");
     }
     for (const Accumulator& one : transaction_.accumulators) CheckAccumulator(one);
     Check(!instructions_.empty() && instructions_.back().op == Op::kStop, "a transaction does not stop");
@@ -347,10 +392,13 @@ class TransactionVerifier {
     if (type == Type::kNull) return;
     switch (one.reduction) {
       case Reduction::kSum:
-      case Reduction::kMean: return Check(number, "a sum has no numbers");
+      case Reduction::kMean:
+        return Check(number, "a sum has no numbers");
       case Reduction::kAny:
-      case Reduction::kAll: return Check(type == Type::kBool, "a condition is no bool");
-      default: return;
+      case Reduction::kAll:
+        return Check(type == Type::kBool, "a condition is no bool");
+      default:
+        return;
     }
   }
 
@@ -389,8 +437,10 @@ class TransactionVerifier {
     for (Register i = 0; i < code_.constants.size(); ++i) {
       const Kind kind = code_.constant_kinds[i];
       cells_[i] = {TypeOf(kind), MayBe(TypeOf(kind)), 0, kAlways};
-      if (kind == Kind::kBool) cells_[i].may = code_.constants[i].i ? kMayBeTrue : kMayBeFalse;
-      else cells_[i].may &= static_cast<uint8_t>(kind == Kind::kNull ? kMayBeNull : ~kMayBeNull);
+      if (kind == Kind::kBool)
+        cells_[i].may = code_.constants[i].i ? kMayBeTrue : kMayBeFalse;
+      else
+        cells_[i].may &= static_cast<uint8_t>(kind == Kind::kNull ? kMayBeNull : ~kMayBeNull);
     }
     for (const ColumnLoad& load : transaction_.loads) {
       Check(load.column < code_.columns.size(), "a load names no column");
@@ -406,9 +456,7 @@ class TransactionVerifier {
 
   static uint8_t MayBe(Type type) { return type == Type::kNull ? kMayBeNull : kMayBeAnything; }
 
-  bool Holds(const Literal& one) const {
-    return cells_[one.condition].may == (one.wanted ? kMayBeTrue : kMayBeFalse);
-  }
+  bool Holds(const Literal& one) const { return cells_[one.condition].may == (one.wanted ? kMayBeTrue : kMayBeFalse); }
 
   Cell& Written(size_t cell) {
     const PathId written = cells_[cell].written;
@@ -531,15 +579,21 @@ class TransactionVerifier {
     if (one.op != Op::kStore) Check(stores_left_ == 0, "an insert is left before its last column");
     if (const auto signature = SignatureOf(one.op)) return FollowValues(one, *signature);
     switch (one.op) {
-      case Op::kStop: reached_ = false; return;
+      case Op::kStop:
+        reached_ = false;
+        return;
       case Op::kJump:
         Branch(one.a, cells_);
         reached_ = false;
         return;
-      case Op::kSkipUnless: return FollowSkipUnless(one);
-      case Op::kSkipIfNull: return FollowSkipIfNull(one);
-      case Op::kEach: return FollowEach(one);
-      case Op::kEnd: return;
+      case Op::kSkipUnless:
+        return FollowSkipUnless(one);
+      case Op::kSkipIfNull:
+        return FollowSkipIfNull(one);
+      case Op::kEach:
+        return FollowEach(one);
+      case Op::kEnd:
+        return;
       case Op::kNeed:
         Check(one.aux < kFailures, "a failure is not known");
         return Need(one, &ReadAny(one.a), one.aux);
@@ -548,17 +602,23 @@ class TransactionVerifier {
         Check(from.type != Type::kList, "a list is no value");
         return Write(one.dst, from.type, from.may);
       }
-      case Op::kSetNull: return Write(one.dst, Type::kNull);
-      case Op::kIsNull: ReadAny(one.a); return Write(one.dst, Type::kBool, kMayBeValue);
-      case Op::kIntToFloat: return Convert(one, Type::kWord, Type::kFloat);
+      case Op::kSetNull:
+        return Write(one.dst, Type::kNull);
+      case Op::kIsNull:
+        ReadAny(one.a);
+        return Write(one.dst, Type::kBool, kMayBeValue);
+      case Op::kIntToFloat:
+        return Convert(one, Type::kWord, Type::kFloat);
       case Op::kDecimalToFloat:
         Check(one.aux <= decimal::kDigitsMax, "a decimal has no such scale");
         return Convert(one, Type::kDecimal, Type::kFloat);
       case Op::kDecimalUp:
         if (one.aux) CheckReasons(one, Bit(kOverflow));
         return Convert(one, one.c ? Type::kWord : Type::kDecimal, Type::kDecimal);
-      case Op::kRowOfElement: return FollowRowOfElement(one);
-      case Op::kRowOfKey: return FollowRowOfKey(one);
+      case Op::kRowOfElement:
+        return FollowRowOfElement(one);
+      case Op::kRowOfKey:
+        return FollowRowOfKey(one);
       case Op::kCheckKey:
         Check(one.a < code_.registers && Written(one.a).type == Type::kRow, "a register holds no row");
         return CheckReasons(one, Bit(kKeyFailure));
@@ -566,22 +626,37 @@ class TransactionVerifier {
         ReadRow(one);
         CheckReasons(one, Bit(kKeyFailure));
         return Write(one.dst, Type::kBool, kMayBeValue);
-      case Op::kDelete: ReadRow(one); return CheckReasons(one, Bit(kKeyFailure));
-      case Op::kReadI: return FollowRead(one, {Kind::kInt64, Kind::kTimestamp, Kind::kFloat64});
-      case Op::kReadB: return FollowRead(one, {Kind::kBool});
-      case Op::kReadS: return FollowRead(one, {Kind::kString});
-      case Op::kReadD: return FollowRead(one, {Kind::kDecimal});
-      case Op::kWriteI: return FollowWrite(one, {Kind::kInt64, Kind::kTimestamp}, 0);
-      case Op::kWriteF: return FollowWrite(one, {Kind::kFloat64}, 0);
-      case Op::kWriteB: return FollowWrite(one, {Kind::kBool}, 0);
-      case Op::kWriteS: return FollowWrite(one, {Kind::kString}, 0);
-      case Op::kWriteD: return FollowWrite(one, {Kind::kDecimal}, 0);
+      case Op::kDelete:
+        ReadRow(one);
+        return CheckReasons(one, Bit(kKeyFailure));
+      case Op::kReadI:
+        return FollowRead(one, {Kind::kInt64, Kind::kTimestamp, Kind::kFloat64});
+      case Op::kReadB:
+        return FollowRead(one, {Kind::kBool});
+      case Op::kReadS:
+        return FollowRead(one, {Kind::kString});
+      case Op::kReadD:
+        return FollowRead(one, {Kind::kDecimal});
+      case Op::kWriteI:
+        return FollowWrite(one, {Kind::kInt64, Kind::kTimestamp}, 0);
+      case Op::kWriteF:
+        return FollowWrite(one, {Kind::kFloat64}, 0);
+      case Op::kWriteB:
+        return FollowWrite(one, {Kind::kBool}, 0);
+      case Op::kWriteS:
+        return FollowWrite(one, {Kind::kString}, 0);
+      case Op::kWriteD:
+        return FollowWrite(one, {Kind::kDecimal}, 0);
       case Op::kIncreaseI:
-      case Op::kDecreaseI: return FollowWrite(one, {Kind::kInt64, Kind::kTimestamp}, Bit(kOverflow));
+      case Op::kDecreaseI:
+        return FollowWrite(one, {Kind::kInt64, Kind::kTimestamp}, Bit(kOverflow));
       case Op::kIncreaseF:
-      case Op::kDecreaseF: return FollowWrite(one, {Kind::kFloat64}, 0);
-      case Op::kInsert: return FollowInsert(one);
-      case Op::kStore: return FollowStore(one);
+      case Op::kDecreaseF:
+        return FollowWrite(one, {Kind::kFloat64}, 0);
+      case Op::kInsert:
+        return FollowInsert(one);
+      case Op::kStore:
+        return FollowStore(one);
       case Op::kBegin:
         Check(one.a < transaction_.accumulators.size(), "a reduction is not there");
         return Put(code_.registers + one.a, {Type::kReduction, kMayBeValue, 0, kAlways});
@@ -589,12 +664,14 @@ class TransactionVerifier {
         const Accumulator& accumulator = Begun(one.b);
         return Need(one, &Read(one.a, TypeOf(accumulator.kind)), kNull0);
       }
-      case Op::kReduce: return FollowReduce(one);
+      case Op::kReduce:
+        return FollowReduce(one);
       case Op::kEmit:
         Check(one.b < code_.returned.size(), "a returned column is not there");
         Read(one.a, TypeOf(code_.returned[one.b].kind));
         return;
-      default: throw Refused("nothing is known of this operation");
+      default:
+        throw Refused("nothing is known of this operation");
     }
   }
 
@@ -749,11 +826,14 @@ class TransactionVerifier {
     const Accumulator& accumulator = Begun(one.a);
     const Type type = TypeOf(accumulator.kind);
     switch (accumulator.reduction) {
-      case Reduction::kCount: return Write(one.dst, Type::kWord, kMayBeValue);
+      case Reduction::kCount:
+        return Write(one.dst, Type::kWord, kMayBeValue);
       case Reduction::kAny:
-      case Reduction::kAll: return Write(one.dst, Type::kBool, kMayBeValue);
+      case Reduction::kAll:
+        return Write(one.dst, Type::kBool, kMayBeValue);
       case Reduction::kMin:
-      case Reduction::kMax: return Write(one.dst, type);
+      case Reduction::kMax:
+        return Write(one.dst, type);
       case Reduction::kMean:
         if (type == Type::kDecimal) CheckReasons(one, Bit(kOverflow));
         return Write(one.dst, type == Type::kWord ? Type::kFloat : type);

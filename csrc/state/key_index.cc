@@ -71,8 +71,8 @@ Slot KeyIndex::Probe(const Key& key, uint32_t hash) const {
   }
 }
 
-// Three passes over a block, so that the misses of all its keys overlap: hash and ask for the entries; walk to the first
-// entry with this hash, which is nearly always in the same cache line, and ask for its key; compare.
+// Three passes over a block, so that the misses of all its keys overlap: hash and ask for the entries; walk to the
+// first entry with this hash, which is nearly always in the same cache line, and ask for its key; compare.
 template <class Key>
 void KeyIndex::FindBlockOf(const Key* keys, int count, Slot* slots) const {
   uint32_t hashes[kBlock];

@@ -76,7 +76,8 @@ Slot Table::NextSlot() {
   if (!free_.empty()) return free_.back();
   const uint64_t slots = headers_.size() + 1;
   if (slots > kNullKey) throw std::bad_alloc();
-  if (slots * columns_[0].width > columns_[0].bytes.size()) Grow(static_cast<Slot>(std::min<uint64_t>(2 * slots, kNullKey)));
+  if (slots * columns_[0].width > columns_[0].bytes.size())
+    Grow(static_cast<Slot>(std::min<uint64_t>(2 * slots, kNullKey)));
   return static_cast<Slot>(slots - 1);
 }
 
@@ -94,21 +95,33 @@ void Table::Grow(Slot slots) {
 Value Table::ReadStored(Slot slot, ColumnId column) const {
   Value value;
   switch (columns_[column].kind) {
-    case Kind::kBool: ReadStoredAs<Kind::kBool>(slot, column, &value); break;
-    case Kind::kString: ReadStoredAs<Kind::kString>(slot, column, &value); break;
-    case Kind::kDecimal: ReadStoredAs<Kind::kDecimal>(slot, column, &value); break;
-    default: ReadStoredAs<Kind::kInt64>(slot, column, &value);
+    case Kind::kBool:
+      ReadStoredAs<Kind::kBool>(slot, column, &value);
+      break;
+    case Kind::kString:
+      ReadStoredAs<Kind::kString>(slot, column, &value);
+      break;
+    case Kind::kDecimal:
+      ReadStoredAs<Kind::kDecimal>(slot, column, &value);
+      break;
+    default:
+      ReadStoredAs<Kind::kInt64>(slot, column, &value);
   }
   return value;
 }
 
 void Table::Store(Slot slot, ColumnId column, Value value) {
   switch (columns_[column].kind) {
-    case Kind::kBool: return StoreAs<Kind::kBool>(slot, column, value);
-    case Kind::kString: return StoreAs<Kind::kString>(slot, column, value);
-    case Kind::kDecimal: return StoreAs<Kind::kDecimal>(slot, column, value);
-    case Kind::kFloat64: return StoreAs<Kind::kFloat64>(slot, column, value);
-    default: return StoreAs<Kind::kInt64>(slot, column, value);
+    case Kind::kBool:
+      return StoreAs<Kind::kBool>(slot, column, value);
+    case Kind::kString:
+      return StoreAs<Kind::kString>(slot, column, value);
+    case Kind::kDecimal:
+      return StoreAs<Kind::kDecimal>(slot, column, value);
+    case Kind::kFloat64:
+      return StoreAs<Kind::kFloat64>(slot, column, value);
+    default:
+      return StoreAs<Kind::kInt64>(slot, column, value);
   }
 }
 
@@ -318,8 +331,8 @@ ColumnBuffers Table::ExportKey(size_t part, std::span<const Slot> slots) const {
     ColumnBuffers column = FixedColumn(slots.size(), sizeof(int64_t));
     for (size_t row = 0; row < slots.size(); ++row) {
       const int64_t whole = single ? index_.IntegerKey(slots[row]) : 0;
-      const char* from = single ? reinterpret_cast<const char*>(&whole)
-                                : SkipParts(index_.BytesKey(slots[row]).data, before);
+      const char* from =
+          single ? reinterpret_cast<const char*>(&whole) : SkipParts(index_.BytesKey(slots[row]).data, before);
       std::memcpy(column.values.data() + row * sizeof(int64_t), from, sizeof(int64_t));
     }
     return column;

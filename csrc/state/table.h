@@ -36,7 +36,7 @@ struct TableSpec {
   std::vector<Kind> key;  // kInt64 or kString each
   std::vector<Kind> columns;
   bool has_default = false;
-  std::vector<Value> defaults;           // one per column
+  std::vector<Value> defaults;            // one per column
   std::vector<std::string> default_text;  // what string defaults point to
 };
 
@@ -87,7 +87,8 @@ class Table {
   // where it does not exist. The row must be readable.
   void Own(Slot slot, Stamp stamp) {
     if (headers_[slot].stamp != stamp) PushVersion(slot, stamp);
-    if (!Exists(slot)) [[unlikely]] CreateFromDefault(slot);
+    if (!Exists(slot)) [[unlikely]]
+      CreateFromDefault(slot);
   }
   // A cell of 8 bytes as a function of itself: Read, Own and Store in one look at the row. The row must be readable;
   // false, and nothing changed, if the function says so.
@@ -96,7 +97,8 @@ class Table {
     static_assert(StoredWidth(kind) == 8);
     Value value;
     Read<Kind::kInt64>(slot, column, &value);
-    if (!function(&value)) [[unlikely]] return false;
+    if (!function(&value)) [[unlikely]]
+      return false;
     Own(slot, stamp);
     StoreAs<kind>(slot, column, value);
     return true;

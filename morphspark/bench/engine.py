@@ -105,5 +105,3 @@ def _gap(engine: ms.Engine, cpp: _CppLoop, repeats: int) -> list[str]:
     return ["where a batch's time goes (ms)          engine    C++"] + [
         f"  {name:<36} {ours:>7.2f} {theirs:>7.2f}" for name, ours, theirs in lines
     ]
-
-

@@ -20,8 +20,8 @@
 
 namespace morphspark::testing {
 
-inline constexpr const char* kFailureNames[kFailures] = {
-    "null0", "null1", "null2", "overflow", "division", "key", "missing", "exists", "list", "require"};
+inline constexpr const char* kFailureNames[kFailures] = {"null0", "null1",   "null2",  "overflow", "division",
+                                                         "key",   "missing", "exists", "list",     "require"};
 
 // A value as the encoding holds it.
 struct Literal {
@@ -140,8 +140,10 @@ class Assembler {
       for (auto number : numbers) add(number);
     };
     const auto literal = [&](const Literal& one) {
-      if (one.kind == Kind::kString) add(string(one.text), 0);
-      else add(one.bits, one.bits >> 64);
+      if (one.kind == Kind::kString)
+        add(string(one.text), 0);
+      else
+        add(one.bits, one.bits >> 64);
     };
 
     add(registers);

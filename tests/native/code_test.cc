@@ -119,7 +119,8 @@ void AddLoop(Assembler* assembler, Register half, Register truth) {
   const Register name = assembler->NewRegister(), element = assembler->NewRegister(), x = assembler->NewRegister(),
                  inner = assembler->NewRegister(), row = assembler->NewRegister(), balance = assembler->NewRegister(),
                  sum = assembler->NewRegister(), most = assembler->NewRegister(), parts = assembler->NewRegisters(2),
-                 target = assembler->NewRegister(), exists = assembler->NewRegister(), scaled = assembler->NewRegister();
+                 target = assembler->NewRegister(), exists = assembler->NewRegister(),
+                 scaled = assembler->NewRegister();
   TransactionText& text = assembler->NewTransaction();
   text.on = {{kFlag, 0, {{Match::kBool, OfBool(true)}, {Match::kBool, OfBool(false)}}}};
   text.loads = {{name, kName}};
@@ -164,7 +165,8 @@ void AddLoop(Assembler* assembler, Register half, Register truth) {
 
 Assembler Sample() {
   Assembler assembler;
-  for (Kind kind : {Kind::kInt64, Kind::kString, Kind::kInt64, Kind::kString, Kind::kDecimal, Kind::kFloat64, Kind::kBool}) {
+  for (Kind kind :
+       {Kind::kInt64, Kind::kString, Kind::kInt64, Kind::kString, Kind::kDecimal, Kind::kFloat64, Kind::kBool}) {
     assembler.Column(kind);
   }
   assembler.Column(Kind::kList, Kind::kInt64);
@@ -283,10 +285,17 @@ BOOST_AUTO_TEST_CASE(random_changes_are_refused_or_run_safely) {
     for (int i = 0; i < changes; ++i) {
       int64_t& word = mutated.words[random() % mutated.words.size()];
       switch (random() % 4) {
-        case 0: word = static_cast<int64_t>(random() % 64); break;
-        case 1: word += static_cast<int64_t>(random() % 9) - 4; break;
-        case 2: word ^= int64_t{1} << random() % 20; break;
-        default: word = mutated.words[random() % mutated.words.size()];
+        case 0:
+          word = static_cast<int64_t>(random() % 64);
+          break;
+        case 1:
+          word += static_cast<int64_t>(random() % 9) - 4;
+          break;
+        case 2:
+          word ^= int64_t{1} << random() % 20;
+          break;
+        default:
+          word = mutated.words[random() % mutated.words.size()];
       }
     }
     fuzz.Try(mutated);
@@ -308,15 +317,32 @@ BOOST_AUTO_TEST_CASE(changed_instructions_are_refused_or_run_safely) {
       Instruction& one = instructions[random() % instructions.size()];
       const auto any = static_cast<Register>(random() % mutated.registers);
       switch (random() % 9) {
-        case 0: one.op = static_cast<Op>(random() % (static_cast<uint64_t>(Op::kEmit) + 1)); break;
-        case 1: one.dst = any; break;
-        case 2: one.a = any; break;
-        case 3: one.b = any; break;
-        case 4: one.c = static_cast<uint32_t>(random() % 4) - 1; break;
-        case 5: one.aux = static_cast<uint16_t>(random() % 20); break;
-        case 6: one.reasons = static_cast<uint32_t>(random() % 12); break;
-        case 7: std::swap(one, instructions[random() % instructions.size()]); break;
-        default: instructions.insert(instructions.begin() + static_cast<int64_t>(random() % instructions.size()), one);
+        case 0:
+          one.op = static_cast<Op>(random() % (static_cast<uint64_t>(Op::kEmit) + 1));
+          break;
+        case 1:
+          one.dst = any;
+          break;
+        case 2:
+          one.a = any;
+          break;
+        case 3:
+          one.b = any;
+          break;
+        case 4:
+          one.c = static_cast<uint32_t>(random() % 4) - 1;
+          break;
+        case 5:
+          one.aux = static_cast<uint16_t>(random() % 20);
+          break;
+        case 6:
+          one.reasons = static_cast<uint32_t>(random() % 12);
+          break;
+        case 7:
+          std::swap(one, instructions[random() % instructions.size()]);
+          break;
+        default:
+          instructions.insert(instructions.begin() + static_cast<int64_t>(random() % instructions.size()), one);
       }
     }
     fuzz.Try(mutated.Encode());
@@ -341,12 +367,19 @@ std::string Verdict(const std::function<void(Assembler*, TransactionText*)>& wri
 }
 
 struct RefusedCase {
-  const char* what;      // part of the message, or "accepted"
+  const char* what;  // part of the message, or "accepted"
   std::function<void(Assembler*, TransactionText*)> write;
 };
 
 BOOST_AUTO_TEST_CASE(registers_are_written_before_they_are_read_and_keep_their_type) {
-  enum : Register { kOne = 0, kTail = 1, kCents = 2, kTrue = 4, kNull = 5, kR = 6 };  // constants of the sample, then free
+  enum : Register {
+    kOne = 0,
+    kTail = 1,
+    kCents = 2,
+    kTrue = 4,
+    kNull = 5,
+    kR = 6
+  };  // constants of the sample, then free
   const RefusedCase cases[] = {
       {"may not have been written", [](auto, auto t) { t->Add(Op::kAddI, kR, kR, kOne); }},
       {"holds another type", [](auto, auto t) { t->Add(Op::kAddI, kR, kOne, kTail); }},
@@ -400,9 +433,8 @@ BOOST_AUTO_TEST_CASE(what_is_made_under_a_guard_is_read_under_it_only) {
     for (uint32_t skip : skips) t->Patch(skip);
   };
   using Guard = std::vector<std::pair<Register, bool>>;
-  const Guard always = {}, yes = {{kFlagAt, true}}, no = {{kFlagAt, false}},
-              both = {{kFlagAt, true}, {kOther, true}}, swapped = {{kOther, true}, {kFlagAt, true}},
-              other = {{kOther, true}};
+  const Guard always = {}, yes = {{kFlagAt, true}}, no = {{kFlagAt, false}}, both = {{kFlagAt, true}, {kOther, true}},
+              swapped = {{kOther, true}, {kFlagAt, true}}, other = {{kOther, true}};
   struct {
     const char* what;
     Guard made, read;
@@ -618,11 +650,9 @@ BOOST_AUTO_TEST_CASE(reductions_begin_and_failures_have_reasons) {
          t->Add(Op::kBegin, 0, 0);
          t->Add(Op::kAccumulate, 0, kOne, 0);
        }},
-      {"has no numbers",
-       [](auto, auto t) { t->accumulators = {{Reduction::kSum, Kind::kString, 0}}; }},
+      {"has no numbers", [](auto, auto t) { t->accumulators = {{Reduction::kSum, Kind::kString, 0}}; }},
       {"is not there", [](auto, auto t) { t->Add(Op::kBegin, 0, 0); }},
-      {"has no such scale",
-       [](auto, auto t) { t->accumulators = {{Reduction::kMean, Kind::kDecimal, -1}}; }},
+      {"has no such scale", [](auto, auto t) { t->accumulators = {{Reduction::kMean, Kind::kDecimal, -1}}; }},
   };
   for (const RefusedCase& one : cases) {
     const std::string verdict = Verdict(one.write);

@@ -107,9 +107,7 @@ Column Fixed(Kind kind, const Rows<T>& rows) {
 }  // namespace internal
 
 inline Column Int64s(const Rows<int64_t>& rows) { return internal::Fixed(Kind::kInt64, rows); }
-inline Column Timestamps(const Rows<int64_t>& rows) {
-  return internal::Fixed(Kind::kTimestamp, rows);
-}
+inline Column Timestamps(const Rows<int64_t>& rows) { return internal::Fixed(Kind::kTimestamp, rows); }
 inline Column Float64s(const Rows<double>& rows) { return internal::Fixed(Kind::kFloat64, rows); }
 inline Column Decimals(const Rows<Int128>& rows) { return internal::Fixed(Kind::kDecimal, rows); }
 

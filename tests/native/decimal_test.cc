@@ -63,9 +63,23 @@ BOOST_AUTO_TEST_CASE(division_rounds_half_away_from_zero) {
   struct {
     Int128 numerator, denominator, expected;
   } const kCases[] = {
-      {0, 7, 0},   {1, 2, 1},    {-1, 2, -1},   {1, -2, -1},   {-1, -2, 1},  {1, 3, 0},
-      {2, 3, 1},   {-2, 3, -1},  {5, 2, 3},     {-5, 2, -3},   {7, 2, 4},    {10, 4, 3},
-      {-10, 4, -3}, {49, 100, 0}, {50, 100, 1}, {149, 100, 1}, {150, 100, 2},
+      {0, 7, 0},
+      {1, 2, 1},
+      {-1, 2, -1},
+      {1, -2, -1},
+      {-1, -2, 1},
+      {1, 3, 0},
+      {2, 3, 1},
+      {-2, 3, -1},
+      {5, 2, 3},
+      {-5, 2, -3},
+      {7, 2, 4},
+      {10, 4, 3},
+      {-10, 4, -3},
+      {49, 100, 0},
+      {50, 100, 1},
+      {149, 100, 1},
+      {150, 100, 2},
       {kLargest, 1, kLargest},
       {kLargest, -1, -kLargest},
       {kLargest, kLargest, 1},
@@ -84,9 +98,19 @@ BOOST_AUTO_TEST_CASE(floor_division_and_modulo_have_the_signs_of_python) {
   struct {
     Int128 a, b, quotient, remainder;
   } const kCases[] = {
-      {7, 3, 2, 1},     {-7, 3, -3, 2},  {7, -3, -3, -2},       {-7, -3, 2, -1}, {6, 3, 2, 0},
-      {-6, 3, -2, 0},   {6, -3, -2, 0},  {0, 5, 0, 0},          {0, -5, 0, 0},   {1, 5, 0, 1},
-      {-1, 5, -1, 4},   {1, -5, -1, -4}, {kLargest, 1, kLargest, 0},
+      {7, 3, 2, 1},
+      {-7, 3, -3, 2},
+      {7, -3, -3, -2},
+      {-7, -3, 2, -1},
+      {6, 3, 2, 0},
+      {-6, 3, -2, 0},
+      {6, -3, -2, 0},
+      {0, 5, 0, 0},
+      {0, -5, 0, 0},
+      {1, 5, 0, 1},
+      {-1, 5, -1, 4},
+      {1, -5, -1, -4},
+      {kLargest, 1, kLargest, 0},
       {kLargest, -1, -kLargest, 0},
       {-kLargest, kLargest, -1, 0},
       {-1, kLargest, -1, kLargest - 1},
@@ -130,10 +154,22 @@ BOOST_AUTO_TEST_CASE(scaling_up_refuses_what_does_not_fit) {
     int digits;
     bool fits;
   } const kCases[] = {
-      {1, 0, true},   {1, 37, true},   {1, 38, false},         {9, 37, true},   {10, 37, false},
-      {-1, 37, true}, {-1, 38, false}, {kLargest, 0, true},    {kLargest, 1, false},
-      {0, 38, true},  {0, 39, true},   {0, 1 << 30, true},     {1, 39, false},  {-1, 1 << 30, false},
-      {kPowersOfTen[19], 18, true},    {kPowersOfTen[19], 19, false},
+      {1, 0, true},
+      {1, 37, true},
+      {1, 38, false},
+      {9, 37, true},
+      {10, 37, false},
+      {-1, 37, true},
+      {-1, 38, false},
+      {kLargest, 0, true},
+      {kLargest, 1, false},
+      {0, 38, true},
+      {0, 39, true},
+      {0, 1 << 30, true},
+      {1, 39, false},
+      {-1, 1 << 30, false},
+      {kPowersOfTen[19], 18, true},
+      {kPowersOfTen[19], 19, false},
   };
   for (const auto& one : kCases) {
     Int128 out = 77;
@@ -151,13 +187,24 @@ BOOST_AUTO_TEST_CASE(comparing_never_overflows) {
     Int128 b;
     int up_b, expected;
   } const kCases[] = {
-      {1, 0, 1, 0, 0},          {1, 2, 100, 0, 0},         {100, 0, 1, 2, 0},
-      {1, 2, 99, 0, 1},         {1, 2, 101, 0, -1},        {-1, 2, -99, 0, -1},
-      {kLargest, 38, kLargest, 0, 1},  {-kLargest, 38, -kLargest, 0, -1},
-      {kLargest, 0, kLargest, 38, -1}, {-kLargest, 0, -kLargest, 38, 1},
-      {0, 38, 0, 0, 0},         {0, 38, 1, 0, -1},         {0, 38, -1, 0, 1},
-      {1, 38, kLargest, 0, 1},  {-1, 38, -kLargest, 0, -1}, {1, 0, kLargest, 1, -1},
-      {1, 1000, kLargest, 0, 1}, {0, 1000, 0, 0, 0},
+      {1, 0, 1, 0, 0},
+      {1, 2, 100, 0, 0},
+      {100, 0, 1, 2, 0},
+      {1, 2, 99, 0, 1},
+      {1, 2, 101, 0, -1},
+      {-1, 2, -99, 0, -1},
+      {kLargest, 38, kLargest, 0, 1},
+      {-kLargest, 38, -kLargest, 0, -1},
+      {kLargest, 0, kLargest, 38, -1},
+      {-kLargest, 0, -kLargest, 38, 1},
+      {0, 38, 0, 0, 0},
+      {0, 38, 1, 0, -1},
+      {0, 38, -1, 0, 1},
+      {1, 38, kLargest, 0, 1},
+      {-1, 38, -kLargest, 0, -1},
+      {1, 0, kLargest, 1, -1},
+      {1, 1000, kLargest, 0, 1},
+      {0, 1000, 0, 0, 0},
   };
   for (const auto& one : kCases) {
     BOOST_TEST(decimal::Compare(one.a, one.up_a, one.b, one.up_b) == one.expected,

@@ -53,13 +53,13 @@ BOOST_AUTO_TEST_CASE(known_sums) {
       {{-0.0}, 0.0},
       {{-0.0, -0.0}, 0.0},
       {{1.5}, 1.5},
-      {{0.1, 0.2, 0.3}, 0.6},                  // one by one: 0.6000000000000001
-      {std::vector<double>(10, 0.1), 1.0},     // one by one: 0.9999999999999999
-      {{1e308, 1e308, -1e308}, 1e308},         // passes through what no double holds
+      {{0.1, 0.2, 0.3}, 0.6},               // one by one: 0.6000000000000001
+      {std::vector<double>(10, 0.1), 1.0},  // one by one: 0.9999999999999999
+      {{1e308, 1e308, -1e308}, 1e308},      // passes through what no double holds
       {{1e308, 1e308, -1e308, -1e308}, 0.0},
       {{kMax, kMax}, kInfinity},
       {{-kMax, -kMax}, -kInfinity},
-      {{kMax, 0x1p970}, kInfinity},            // a tie at the top goes up
+      {{kMax, 0x1p970}, kInfinity},  // a tie at the top goes up
       {{kMax, 0x1.fffffffffffffp969}, kMax},
       {{kMax, -kMax, kTiny}, kTiny},
       {{1e16, 1.0, -1e16}, 1.0},

@@ -103,8 +103,7 @@ Rows<std::string> ReadCanonical(const ColumnBuffers& column, GatherLayout layout
   return rows;
 }
 
-const std::vector<GatherLayout> kLayouts = {{1, 0},  {8, 0},   {16, 0}, {32, 0},
-                                            {64, 0}, {128, 0}, {0, 4},  {0, 8}};
+const std::vector<GatherLayout> kLayouts = {{1, 0}, {8, 0}, {16, 0}, {32, 0}, {64, 0}, {128, 0}, {0, 4}, {0, 8}};
 
 BOOST_AUTO_TEST_SUITE(gather)
 

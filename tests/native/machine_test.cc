@@ -50,21 +50,28 @@ Column ColumnOf(const Operand& one) {
   const Int128 bits = one.value.bits;
   const auto number = static_cast<int64_t>(bits);
   switch (one.kind) {
-    case Kind::kBool: return testing::Bools({one.null ? std::nullopt : std::optional(number != 0)});
+    case Kind::kBool:
+      return testing::Bools({one.null ? std::nullopt : std::optional(number != 0)});
     case Kind::kFloat64:
       return testing::Float64s({one.null ? std::nullopt : std::optional(std::bit_cast<double>(number))});
-    case Kind::kDecimal: return testing::Decimals({one.null ? std::nullopt : std::optional(bits)});
-    case Kind::kString: return testing::Strings({one.null ? std::nullopt : std::optional(one.value.text)});
-    case Kind::kNull: return testing::Nulls(1);
-    default: return testing::Int64s({one.null ? std::nullopt : std::optional(number)});
+    case Kind::kDecimal:
+      return testing::Decimals({one.null ? std::nullopt : std::optional(bits)});
+    case Kind::kString:
+      return testing::Strings({one.null ? std::nullopt : std::optional(one.value.text)});
+    case Kind::kNull:
+      return testing::Nulls(1);
+    default:
+      return testing::Int64s({one.null ? std::nullopt : std::optional(number)});
   }
 }
 
 std::string Show(const Operand& one) {
   if (one.null) return "null";
   switch (one.kind) {
-    case Kind::kString: return '"' + one.value.text + '"';
-    case Kind::kFloat64: return std::to_string(std::bit_cast<double>(static_cast<int64_t>(one.value.bits)));
+    case Kind::kString:
+      return '"' + one.value.text + '"';
+    case Kind::kFloat64:
+      return std::to_string(std::bit_cast<double>(static_cast<int64_t>(one.value.bits)));
     default:
       return std::to_string(static_cast<int64_t>(one.value.bits >> 64)) + ":" +
              std::to_string(static_cast<uint64_t>(one.value.bits));
@@ -91,11 +98,16 @@ Operand ReadResult(const ColumnView& column) {
   Value value;
   if (!column.Load(0, &value)) return N(column.kind);
   switch (column.kind) {
-    case Kind::kBool: return B(value.i != 0);
-    case Kind::kFloat64: return F(value.f);
-    case Kind::kDecimal: return D(value.d);
-    case Kind::kString: return S(std::string(value.s.view()));
-    default: return I(value.i);
+    case Kind::kBool:
+      return B(value.i != 0);
+    case Kind::kFloat64:
+      return F(value.f);
+    case Kind::kDecimal:
+      return D(value.d);
+    case Kind::kString:
+      return S(std::string(value.s.view()));
+    default:
+      return I(value.i);
   }
 }
 
@@ -269,7 +281,7 @@ BOOST_AUTO_TEST_CASE(conversions_keep_null) {
       {Op::kDecimalAssign, {D(-125)}, D(-13), 18, -1},
       {Op::kDecimalAssign, {D(124)}, D(12), 18, -1},
       {Op::kDecimalAssign, {D(99)}, D(9900), 4, 2},
-      {Op::kDecimalAssign, {D(100)}, kOverflow, 4, 2},  // 5 digits
+      {Op::kDecimalAssign, {D(100)}, kOverflow, 4, 2},     // 5 digits
       {Op::kDecimalAssign, {D(99995)}, kOverflow, 4, -1},  // rounds up to 5 digits
       {Op::kDecimalAssign, {D(99994)}, D(9999), 4, -1},
       {Op::kDecimalAssign, {D(kLargest)}, D(1), 4, -38},
@@ -601,7 +613,8 @@ void CheckUpdate(const Update& one) {
   const Column key = testing::Int64s({5}), before = ColumnOf(one.before), given = ColumnOf(one.given);
   stage.table(0).Load(testing::Views({&key}), testing::Views({&before}));
   const auto result = stage.Run({&key, &given}, 1);
-  const std::string what = "op " + std::to_string(static_cast<int>(one.op)) + " " + Show(one.before) + " " + Show(one.given);
+  const std::string what =
+      "op " + std::to_string(static_cast<int>(one.op)) + " " + Show(one.before) + " " + Show(one.given);
   BOOST_TEST(result.reasons[0] == one.after.reason, what);
   const Operand& expected = one.after.reason.empty() ? one.after.result : one.before;
   const ColumnBuffers column = stage.table(0).ExportValues(0, stage.table(0).LiveSlots());

@@ -30,6 +30,8 @@ void* Allocate(std::size_t size) {
 
 void* operator new(std::size_t size) { return Allocate(size); }
 void* operator new[](std::size_t size) { return Allocate(size); }
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept { return std::malloc(size ? size : 1); }
+void* operator new[](std::size_t size, const std::nothrow_t&) noexcept { return std::malloc(size ? size : 1); }
 void operator delete(void* bytes) noexcept { std::free(bytes); }
 void operator delete[](void* bytes) noexcept { std::free(bytes); }
 void operator delete(void* bytes, std::size_t) noexcept { std::free(bytes); }
@@ -132,8 +134,10 @@ BOOST_AUTO_TEST_CASE(a_commit_or_rollback_without_memory_is_done_all_the_same) {
         const LedgerState after = StateOf(engine);
         {
           const Shortage shortage(allowed);
-          if (commit || epoch % 2) engine.Commit();
-          else engine.Rollback();
+          if (commit || epoch % 2)
+            engine.Commit();
+          else
+            engine.Rollback();
         }
         BOOST_REQUIRE(engine.Validate());
         BOOST_REQUIRE((StateOf(engine) == (commit || epoch % 2 ? after : before)));

@@ -22,9 +22,12 @@ int Compare(const ColumnView& column, int64_t a, int64_t b) {
   column.Load(a, &left);
   column.Load(b, &right);
   switch (column.kind) {
-    case Kind::kString: return left.s.view().compare(right.s.view());
-    case Kind::kDecimal: return (left.d > right.d) - (left.d < right.d);
-    default: return (left.i > right.i) - (left.i < right.i);
+    case Kind::kString:
+      return left.s.view().compare(right.s.view());
+    case Kind::kDecimal:
+      return (left.d > right.d) - (left.d < right.d);
+    default:
+      return (left.i > right.i) - (left.i < right.i);
   }
 }
 
@@ -116,7 +119,8 @@ Batch RandomBatch(const std::vector<Kind>& kinds, int64_t count, int64_t distinc
       case Kind::kTimestamp:
         batch.columns.push_back(testing::Timestamps(RandomRows<int64_t>(count, nulls_percent, random, number)));
         break;
-      default: batch.columns.push_back(testing::Int64s(RandomRows<int64_t>(count, nulls_percent, random, number)));
+      default:
+        batch.columns.push_back(testing::Int64s(RandomRows<int64_t>(count, nulls_percent, random, number)));
     }
   }
   return batch;
@@ -207,11 +211,8 @@ BOOST_AUTO_TEST_CASE(late_rows_are_admitted_diverted_or_fail_the_batch) {
     int64_t last;
     std::vector<BatchRow> late, rest;
   } const kCases[] = {
-      {0, {}, {1, 4, 3, 0, 5, 2}},
-      {1, {}, {1, 4, 3, 0, 5, 2}},  // as large as the last key: not late
-      {2, {1}, {4, 3, 0, 5, 2}},
-      {5, {1, 4, 3}, {0, 5, 2}},
-      {6, {1, 4, 3, 0, 5}, {2}},  // a null key is never late
+      {0, {}, {1, 4, 3, 0, 5, 2}}, {1, {}, {1, 4, 3, 0, 5, 2}},  // as large as the last key: not late
+      {2, {1}, {4, 3, 0, 5, 2}},   {5, {1, 4, 3}, {0, 5, 2}},   {6, {1, 4, 3, 0, 5}, {2}},  // a null key is never late
   };
   for (const auto& one : kCases) {
     const std::optional<OrderKey> last = KeyOf({testing::IntValue(one.last)});

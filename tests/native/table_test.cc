@@ -36,23 +36,40 @@ const Row kDefault = {7, "default text, longer than any small buffer", true, -5,
 
 Value ValueOf(const Row& row, ColumnId column) {
   switch (column) {
-    case kNumber: return testing::IntValue(row.number);
-    case kText: return testing::StringValue(row.text);
-    case kFlag: return testing::IntValue(row.flag);
-    case kAmount: return testing::DecimalValue(row.amount);
-    case kRate: return testing::FloatValue(row.rate);
-    default: return testing::IntValue(row.time);
+    case kNumber:
+      return testing::IntValue(row.number);
+    case kText:
+      return testing::StringValue(row.text);
+    case kFlag:
+      return testing::IntValue(row.flag);
+    case kAmount:
+      return testing::DecimalValue(row.amount);
+    case kRate:
+      return testing::FloatValue(row.rate);
+    default:
+      return testing::IntValue(row.time);
   }
 }
 
 void SetColumn(Row* row, ColumnId column, const Row& from) {
   switch (column) {
-    case kNumber: row->number = from.number; break;
-    case kText: row->text = from.text; break;
-    case kFlag: row->flag = from.flag; break;
-    case kAmount: row->amount = from.amount; break;
-    case kRate: row->rate = from.rate; break;
-    default: row->time = from.time;
+    case kNumber:
+      row->number = from.number;
+      break;
+    case kText:
+      row->text = from.text;
+      break;
+    case kFlag:
+      row->flag = from.flag;
+      break;
+    case kAmount:
+      row->amount = from.amount;
+      break;
+    case kRate:
+      row->rate = from.rate;
+      break;
+    default:
+      row->time = from.time;
   }
 }
 
@@ -97,9 +114,10 @@ Model Contents(const Table& table) {
   Model model;
   for (size_t i = 0; i < slots.size(); ++i) {
     const auto row = static_cast<int64_t>(i);
-    const int64_t key = table.index().integer_keys()
-                            ? testing::ViewOf(keys, Kind::kInt64).Int64(row)
-                            : std::stoll(std::string(testing::ViewOf(keys, Kind::kString).String(row).view().substr(27)));
+    const int64_t key =
+        table.index().integer_keys()
+            ? testing::ViewOf(keys, Kind::kInt64).Int64(row)
+            : std::stoll(std::string(testing::ViewOf(keys, Kind::kString).String(row).view().substr(27)));
     model[key] = ReadRow(table, slots[i]);
   }
   return model;
@@ -208,8 +226,10 @@ TableSpec Integers(bool has_default = false) {
 
 void Put(Table* table, int64_t key, int64_t value, Stamp stamp) {
   const Slot slot = table->FindOrAdd(key);
-  if (table->Exists(slot)) table->Own(slot, stamp);
-  else table->Insert(slot, stamp);
+  if (table->Exists(slot))
+    table->Own(slot, stamp);
+  else
+    table->Insert(slot, stamp);
   table->Store(slot, 0, testing::IntValue(value));
 }
 
@@ -319,8 +339,10 @@ BOOST_AUTO_TEST_CASE(strings_that_are_overwritten_are_given_back) {
     const std::string text(1'000, static_cast<char>('a' + epoch % 26));
     for (int64_t key = 0; key < 100; ++key, ++stamp) {
       const Slot slot = table.FindOrAdd(key);
-      if (table.Exists(slot)) table.Own(slot, stamp);
-      else table.Insert(slot, stamp);
+      if (table.Exists(slot))
+        table.Own(slot, stamp);
+      else
+        table.Insert(slot, stamp);
       for (ColumnId column : {0u, 2u}) table.Store(slot, column, testing::StringValue(text));
       table.Store(slot, 1, testing::IntValue(key));
     }
