@@ -160,7 +160,7 @@ uint64_t Engine::state_rows() const {
 
 uint64_t Engine::state_bytes() const {
   uint64_t bytes = 0;
-  for (const auto& table : tables_) bytes += table->bytes_reserved();
+  for (const auto& table : tables_) bytes += table->bytes_used();
   return bytes;
 }
 

@@ -55,14 +55,14 @@ cdef const _native.ArrowArray* arrow_array(capsules):
 cdef view_columns(arrays, kinds, list keep, vector[_native.ColumnView]* views):
     """Look into Arrow arrays without copying; `keep` holds what must outlive the views."""
     cdef _native.ColumnView* view
-    cdef _native.Status status
+    cdef _native.Kind own, inside
     views.resize(len(arrays))
     for index, (array, (kind, element)) in enumerate(zip(arrays, kinds)):
         capsules = array.__arrow_c_array__()
         keep.append(capsules)
         view = &views.at(index)
-        status = _native.ViewColumn(arrow_array(capsules)[0], <_native.Kind> <int> kind, <_native.Kind> <int> element, view)
-        check(status)
+        own, inside = <_native.Kind> <int> kind, <_native.Kind> <int> element
+        check(_native.ViewColumn(arrow_array(capsules)[0], own, inside, view))
 
 
 cdef export(_native.ColumnBuffers column, arrow_type):

@@ -171,6 +171,11 @@ void KeyIndex::GrowIfNeeded() {
   }
 }
 
+uint64_t KeyIndex::bytes_used() const {
+  const uint64_t key = integer_keys_ ? sizeof(int64_t) : sizeof(StoredKey);
+  return size_ * (2 * sizeof(Entry) + key) + heap_live_;
+}
+
 uint64_t KeyIndex::bytes_reserved() const {
   return entries_.capacity() * sizeof(Entry) + integers_.capacity() * sizeof(int64_t) +
          strings_.capacity() * sizeof(StoredKey) + heap_.reserved();

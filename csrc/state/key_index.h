@@ -46,6 +46,7 @@ class KeyIndex {
   Bytes BytesKey(Slot slot) const { return strings_[slot].bytes(); }
 
   uint64_t size() const { return size_; }
+  uint64_t bytes_used() const;
   uint64_t bytes_reserved() const;
   // Every key finds its own slot; for tests.
   bool Validate() const;

@@ -9,7 +9,7 @@ namespace morphspark {
 namespace {
 
 constexpr Slot kFirstSlots = 64;
-constexpr uint64_t kHeapCompactBytes = 1 << 20;
+constexpr uint64_t kHeapCompactBytes = 64 * 1024;
 
 // Room for `more` items, without giving up that a vector doubles.
 void ReserveMore(std::vector<Slot>* slots, size_t more) {
@@ -188,6 +188,7 @@ void Table::RollbackEpoch() {
   if (log_.empty() && touched_.empty()) return;
   while (!log_.empty()) PopVersion();
   EndEpoch();
+  if (has_strings_) CompactHeap(LiveStringBytes());  // an epoch that failed must not count against the next one
 }
 
 // Gives back what the epoch left unused. It can't fail: without memory for that, it is left for the next epoch.
@@ -211,27 +212,37 @@ void Table::FreeIfUnused(Slot slot) {
   free_.push_back(slot);
 }
 
+template <class Visit>
+void Table::EachString(Visit visit) const {
+  for (ColumnId column = 0; column < columns_.size(); ++column) {
+    if (columns_[column].kind != Kind::kString) continue;
+    for (Slot slot = 0; slot < headers_.size(); ++slot) {
+      if (Exists(slot)) visit(slot, column);
+    }
+  }
+}
+
+uint64_t Table::LiveStringBytes() const {
+  uint64_t live = 0;
+  EachString([&](Slot slot, ColumnId column) { live += ReadStored(slot, column).s.size; });
+  return live;
+}
+
 void Table::CompactHeapIfNeeded() {
   if (!has_strings_ || heap_.used() < heap_compact_at_) return;
-  const auto each_string = [&](auto visit) {
-    for (ColumnId column = 0; column < columns_.size(); ++column) {
-      if (columns_[column].kind != Kind::kString) continue;
-      for (Slot slot = 0; slot < headers_.size(); ++slot) {
-        if (Exists(slot)) visit(slot, column);
-      }
-    }
-  };
-  uint64_t live = 0;
-  each_string([&](Slot slot, ColumnId column) { live += ReadStored(slot, column).s.size; });
+  const uint64_t live = LiveStringBytes();
   heap_compact_at_ = 2 * live + kHeapCompactBytes;  // no sooner: looking costs as much as there are rows
-  if (heap_.used() < heap_compact_at_) return;
+  if (heap_.used() >= heap_compact_at_) CompactHeap(live);
+}
+
+void Table::CompactHeap(uint64_t live) {
   Arena fresh;
   try {
     fresh.Reserve(live);
   } catch (const std::bad_alloc&) {
     return;  // another time
   }
-  each_string([&](Slot slot, ColumnId column) {
+  EachString([&](Slot slot, ColumnId column) {
     const Bytes copy = fresh.Copy(ReadStored(slot, column).s);
     std::memcpy(cells_[column] + uint64_t{slot} * sizeof(copy), &copy, sizeof(copy));
   });
@@ -368,6 +379,12 @@ ColumnBuffers Table::ExportValues(ColumnId column, std::span<const Slot> slots) 
     std::memcpy(fixed.values.data() + row * width, &value, width);
   }
   return fixed;
+}
+
+uint64_t Table::bytes_used() const {
+  uint64_t row = sizeof(Header);
+  for (const FlatColumn& column : columns_) row += column.width;
+  return index_.bytes_used() + (headers_.size() - free_.size()) * row + heap_.used();
 }
 
 uint64_t Table::bytes_reserved() const {

@@ -142,6 +142,9 @@ class Table {
   ColumnBuffers ExportKey(size_t part, std::span<const Slot> slots) const;
   ColumnBuffers ExportValues(ColumnId column, std::span<const Slot> slots) const;
 
+  // What the rows take: goes down again when they do. Without the version log, which an epoch needs only while it runs.
+  uint64_t bytes_used() const;
+  // What is held from the system for them.
   uint64_t bytes_reserved() const;
   // Index, headers, counts and chains agree; for tests.
   bool Validate() const;
@@ -211,6 +214,10 @@ class Table {
   void EndEpoch();
   void FreeIfUnused(Slot slot);
   void CompactHeapIfNeeded();
+  void CompactHeap(uint64_t live);
+  template <class Visit>
+  void EachString(Visit visit) const;
+  uint64_t LiveStringBytes() const;
 
   TableSpec spec_;
   KeyIndex index_;
