@@ -62,7 +62,7 @@ def run_query(tmp_path):
             .trigger(availableNow=True)
             .start()
         )
-        query.awaitTermination(60)
+        query.awaitTermination(120)
         assert not query.isActive
         return query
 

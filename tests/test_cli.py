@@ -16,6 +16,7 @@ from morphspark.progress import LiveLine, Tally, bytes_text, percentile
 ROOT = Path(__file__).parent.parent
 LEDGER = str(ROOT / "conf" / "ledger.toml")
 SMALL = ["--rows-per-batch", "500"]
+TIMEOUT_S = 240  # each takes about 15 s on an idle machine
 
 
 def start(arguments, folder):
@@ -30,7 +31,7 @@ def start(arguments, folder):
 
 def test_run_streams_the_ledger_and_conserves_money(tmp_path):
     process = start(["run", LEDGER, "--seconds", "5", *SMALL], tmp_path)
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=TIMEOUT_S)
     assert process.returncode == 0, out + err
     assert "\nmoney conserved\n" in out
     assert err == "", "Spark's log goes to a file"
@@ -48,7 +49,7 @@ def test_ctrl_c_ends_a_run_with_the_summary(tmp_path):
         if line.startswith("epoch"):
             break
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=TIMEOUT_S)
     assert process.returncode == 0, out + err
     assert "stopping after this epoch" in out
     assert "\nmoney conserved\n" in out
@@ -94,7 +95,7 @@ def test_settings_that_spark_does_not_take(tmp_path):
     conf = tmp_path / "memory.toml"
     conf.write_text('[spark]\n"spark.driver.memory" = "plenty"')
     process = start(["run", str(conf)], tmp_path)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=TIMEOUT_S)
     assert process.returncode == 2
     assert err.startswith("morphspark: Spark did not start: [JAVA_GATEWAY_EXITED]") and err.count("\n") == 1
     (log,) = (tmp_path / "runs").rglob("spark.log")
@@ -140,8 +141,8 @@ def test_the_example_job_runs_by_spark_submit(tmp_path):
             str(ROOT / "conf" / "ledger_submit.py"),
             "--folder",
             str(tmp_path),
-            "--seconds",
-            "8",
+            "--epochs",
+            "2",
             "--rows-per-batch",
             "200",
         ],  # fmt: skip
@@ -149,7 +150,7 @@ def test_the_example_job_runs_by_spark_submit(tmp_path):
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=TIMEOUT_S,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "the richest:" in done.stdout and f"everything is in {tmp_path}" in done.stdout

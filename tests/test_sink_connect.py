@@ -20,7 +20,7 @@ def test_a_query_on_spark_connect(tmp_path):
         env=environment,
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=300,
     )
     report_file = tmp_path / "report.json"
     assert report_file.exists(), f"the script failed:\n{script.stdout[-2000:]}\n{script.stderr[-6000:]}"
@@ -94,7 +94,7 @@ def main(folder):
         events = spark.readStream.schema("ts int, amount short").option("maxFilesPerTrigger", 1).json(f"{folder}/feed")
         writer = events.writeStream.foreachBatch(sink).option("checkpointLocation", f"{folder}/checkpoint")
         query = writer.trigger(availableNow=True).start()
-        query.awaitTermination(60)
+        query.awaitTermination(120)
 
     def feed(number):
         file = Path(folder, "feed", f"{number}.json")

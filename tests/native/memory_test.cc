@@ -1,41 +1,11 @@
 // When memory runs out: wherever it happens, the epoch fails, nothing has changed, and the next one works.
-//
-// This file replaces operator new for the whole binary. It counts down only where a test asks for it.
-#include <algorithm>
-#include <atomic>
 #include <boost/test/unit_test.hpp>
-#include <cstdlib>
-#include <new>
 #include <string>
 #include <vector>
 
 #include "engine.h"
 #include "ledger.h"
-
-namespace {
-
-std::atomic<int64_t> allocations_left{-1};  // negative: as many as wanted
-
-void* Allocate(std::size_t size) {
-  if (allocations_left.load(std::memory_order_relaxed) >= 0 &&
-      allocations_left.fetch_sub(1, std::memory_order_relaxed) == 0) {
-    allocations_left = -1;
-    throw std::bad_alloc();
-  }
-  if (void* bytes = std::malloc(size ? size : 1)) return bytes;
-  throw std::bad_alloc();
-}
-
-}  // namespace
-
-void* operator new(std::size_t size) { return Allocate(size); }
-void* operator new[](std::size_t size) { return Allocate(size); }
-void* operator new(std::size_t size, const std::nothrow_t&) noexcept { return std::malloc(size ? size : 1); }
-void* operator new[](std::size_t size, const std::nothrow_t&) noexcept { return std::malloc(size ? size : 1); }
-void operator delete(void* bytes) noexcept { std::free(bytes); }
-void operator delete[](void* bytes) noexcept { std::free(bytes); }
-void operator delete(void* bytes, std::size_t) noexcept { std::free(bytes); }
-void operator delete[](void* bytes, std::size_t) noexcept { std::free(bytes); }
+#include "shortage.h"
 
 namespace morphspark {
 namespace {
@@ -46,15 +16,8 @@ using testing::LedgerEvent;
 using testing::LedgerState;
 using testing::LedgerTables;
 using testing::Random;
+using testing::Shortage;
 using testing::StateOf;
-
-// The allocation after `allowed` more of them fails, if there is one while this lives.
-class Shortage {
- public:
-  explicit Shortage(int64_t allowed) { allocations_left = allowed; }
-  ~Shortage() { allocations_left = -1; }
-  bool happened() const { return allocations_left < 0; }
-};
 
 std::vector<LedgerEvent> Events(Random* random, int64_t accounts, int count) {
   std::vector<LedgerEvent> events;

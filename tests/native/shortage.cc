@@ -1,0 +1,40 @@
+#include "shortage.h"
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+namespace {
+
+std::atomic<int64_t> allocations_left{-1};  // negative: as many as wanted
+
+void* AllocateOrNull(std::size_t size) { return std::malloc(size ? size : 1); }
+
+void* Allocate(std::size_t size) {
+  // Relaxed: a test that counts runs on one thread.
+  if (allocations_left.load(std::memory_order_relaxed) >= 0 &&
+      allocations_left.fetch_sub(1, std::memory_order_relaxed) == 0) {
+    throw std::bad_alloc();
+  }
+  if (void* bytes = AllocateOrNull(size)) return bytes;
+  throw std::bad_alloc();
+}
+
+}  // namespace
+
+void* operator new(std::size_t size) { return Allocate(size); }
+void* operator new[](std::size_t size) { return Allocate(size); }
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept { return AllocateOrNull(size); }
+void* operator new[](std::size_t size, const std::nothrow_t&) noexcept { return AllocateOrNull(size); }
+void operator delete(void* bytes) noexcept { std::free(bytes); }
+void operator delete[](void* bytes) noexcept { std::free(bytes); }
+void operator delete(void* bytes, std::size_t) noexcept { std::free(bytes); }
+void operator delete[](void* bytes, std::size_t) noexcept { std::free(bytes); }
+
+namespace morphspark::testing {
+
+Shortage::Shortage(int64_t allowed) { allocations_left = allowed; }
+Shortage::~Shortage() { allocations_left = -1; }
+bool Shortage::happened() const { return allocations_left < 0; }
+
+}  // namespace morphspark::testing
