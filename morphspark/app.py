@@ -44,6 +44,12 @@ class Table:
     def __iter__(self) -> NoReturn:
         raise trace.trace_error(f"table {self.name!r} can't be iterated in a transaction")
 
+    def __contains__(self, key: Any) -> NoReturn:
+        raise trace.trace_error(f"`in` needs the answer now; write {self.name}[key].exists()")
+
+    def __delitem__(self, key: Any) -> NoReturn:
+        raise trace.trace_error(f"write {self.name}.delete(key)")
+
     def insert(self, key: Any, /, **columns: Any) -> None:
         trace.insert(self.spec, key, columns)
 
@@ -101,8 +107,10 @@ class App:
         self._tables[name] = spec
         return Table(spec)
 
-    def on(self, **conditions: Any) -> Callable[[Callable[[Any], Any]], Callable[[Any], Any]]:
+    def on(self, /, *given: Any, **conditions: Any) -> Callable[[Callable[[Any], Any]], Callable[[Any], Any]]:
         """Decorate the transaction of events whose columns equal these values (a list: any of them)."""
+        if given:
+            raise TraceError("write @app.on() for every event, or @app.on(column=value)")
         accepted = tuple((column, self._on_values(column, value)) for column, value in conditions.items())
 
         def decorate(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -128,6 +136,8 @@ class App:
 
     def _on_values(self, column: str, value: Any) -> tuple[Const, ...]:
         several = value if isinstance(value, list | tuple | set | frozenset) else [value]
+        if isinstance(value, set | frozenset):  # its order changes from process to process, the program must not
+            several = sorted(value, key=lambda one: (type(one).__name__, repr(one)))
         values = tuple(constant(one, f"on({column}=…)") for one in several)
         if not values:
             raise TraceError(f"on({column}=[]) can match nothing; give at least one value")

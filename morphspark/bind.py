@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from . import infer, types
 from .app import check_on_type, check_order_type
 from .errors import SchemaError
-from .program import Column, Const, Operand, Program, Ref, Step, TableSpec, Transaction
+from .program import Column, Const, Element, Operand, Program, Ref, Step, TableSpec, Transaction
 from .types import Type
+
+_COLUMNS_SHOWN = 8
 
 
 @dataclass(frozen=True)
@@ -61,9 +63,22 @@ def _bind_transaction(program: Program, transaction: Transaction, events: Mappin
 
 
 def _columns_in(step: Step, bound: BoundTransaction) -> str:
-    """Which event columns the step uses, and what they are: one of them is what the user has to change."""
-    found = {arg.name: bound.type_of(arg) for arg in step.args if isinstance(arg, Column)}
-    return "".join(f"; column {name!r} is {kind}" for name, kind in found.items())
+    """Which event columns the step depends on, and what they are: one of them is what the user has to change."""
+    steps, found, open_operands, seen = bound.transaction.steps, {}, list(step.args), set()
+    while open_operands:
+        operand = open_operands.pop(0)
+        if operand in seen:
+            continue
+        seen.add(operand)
+        if isinstance(operand, Column):
+            found[operand.name] = bound.events[operand.name]
+        elif isinstance(operand, Element):
+            open_operands.append(steps[operand.loop].args[operand.position])
+        elif isinstance(operand, Ref):
+            open_operands.extend(steps[operand.step].args)
+    shown = list(found.items())[:_COLUMNS_SHOWN]
+    gaps = "; pandas turns integers with gaps into float64: use its Int64" if types.FLOAT64 in found.values() else ""
+    return "".join(f"; column {name!r} is {kind}" for name, kind in shown) + gaps
 
 
 def _step_type(program: Program, step: Step, bound: BoundTransaction) -> Type:

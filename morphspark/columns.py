@@ -74,7 +74,9 @@ def admit(data: Any, program: Program, fixed: Mapping[str, Type], max_rows: int,
         column = table.column(name)
         kinds[name] = _column_type(name, column.type, fixed.get(name))
         used[name] = _read(name, column, kinds[name])
-        _check_strings(name, used[name], kinds[name], max_string_bytes)
+        if name in program.order_by and kinds[name] == types.STRING:
+            _check_utf8(name, used[name])
+        check_strings(name, used[name], kinds[name], max_string_bytes)
     return Batch(table, used, kinds)
 
 
@@ -97,7 +99,14 @@ def _check_names(table: pa.Table, program: Program) -> None:
 def _column_type(name: str, arrow: pa.DataType, fixed: Type | None) -> Type:
     found = types.from_arrow(arrow)
     if found is None:
-        expected = f"expected {fixed}" if fixed else "expected bool, a number, string, timestamp, decimal or list"
+        expected = (
+            f"expected {fixed}"
+            if fixed
+            else (
+                "expected bool, int8 to int64, float32, float64, string, timestamp, "
+                "decimal(p <= 18, s), or a list of those"
+            )
+        )
         raise SchemaError(f"column {name!r} is {arrow}, which transactions can't use; {expected}; cast it before")
     if fixed is None or fixed == types.NULL or (fixed == _NULLS and found.element is not None):
         return found
@@ -127,7 +136,15 @@ def _read(name: str, column: pa.ChunkedArray, kind: Type) -> pa.Array:
     return one_chunk(column)
 
 
-def _check_strings(name: str, array: pa.Array, kind: Type, max_string_bytes: int) -> None:
+def _check_utf8(name: str, array: pa.Array) -> None:
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid as error:
+        raise SchemaError(f"column {name!r} is not valid Arrow: {error}; strings are UTF-8") from None
+
+
+def check_strings(name: str, array: pa.Array, kind: Type, max_string_bytes: int) -> None:
+    """Fail if a string is longer than the limit."""
     values = array.flatten() if kind.element is not None else array
     if types.STRING not in (kind, kind.element) or len(values) == 0:
         return

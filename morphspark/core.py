@@ -49,7 +49,7 @@ class Core(Protocol):
         """Run an epoch. If it raises, nothing changed; else `commit` or `rollback` must follow."""
 
     def commit(self) -> None:
-        """Make the executed epoch final. Does nothing if there is none, as it may be called again after Ctrl-C."""
+        """Make the executed epoch final, and count it."""
 
     def rollback(self) -> None:
         """Undo the executed epoch. Does nothing if there is none."""

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from . import types
 from .app import App
 from .bind import BoundProgram, bind
-from .columns import Batch, admit, as_table, one_chunk
+from .columns import Batch, admit, as_table, check_strings, one_chunk
 from .config import Config
 from .core import Core, Outcome, Progress
 from .errors import ClosedError, ConfigError, EpochError, LimitError, SchemaError
@@ -41,6 +41,12 @@ class Engine:
     """Use as a context manager, or call `close()`. Calls from several threads run one after the other."""
 
     def __init__(self, app: App, path: str | None = None, config: Config | None = None, core: Core | None = None):
+        if not isinstance(app, App):
+            raise ConfigError(f"Engine(app=…): expected an ms.App, got a {type(app).__name__}")
+        if isinstance(path, Config):
+            raise ConfigError("app.open(…): the first argument is a path; write app.open(config=ms.Config(…))")
+        if config is not None and not isinstance(config, Config):
+            raise ConfigError(f"config=…: expected an ms.Config(…), got a {type(config).__name__}")
         if path is not None:
             raise ConfigError("a durable state directory is not there yet: open the engine without a path")
         self.app = app
@@ -51,6 +57,8 @@ class Engine:
         self._committed = self._prepared = _Committed(Progress(), dict(app.events or {}))
         self._lock = threading.RLock()
         self._closed = False
+        self._busy = False  # a call is under way; the lock lets its own thread in again, from a signal handler
+        self._close_wanted = False
         self._process = os.getpid()
 
     # -- epochs
@@ -110,7 +118,11 @@ class Engine:
                 raise EpochError(
                     f"load({table!r}) after epoch {self.epoch - 1}: load initial state before the first epoch"
                 )
-            self._core.load(spec, _initial_rows(spec, as_table(data), self._core.table(spec)))
+            rows = _initial_rows(spec, as_table(data), self._core.table(spec))
+            for (name, kind), column in zip((*spec.key, *spec.columns), rows.columns, strict=True):
+                check_strings(name, column, kind, self.config.max_string_bytes)
+            self._check_state_size(more=rows.nbytes)
+            self._core.load(spec, rows)
 
     def table(self, name: str) -> TableView:
         """The committed rows of a table."""
@@ -125,6 +137,9 @@ class Engine:
             self._closed = True  # the lock may be held by a thread that exists only there
             return
         with self._lock:
+            if self._busy:  # a signal handler closes it under a running epoch: let that end first
+                self._close_wanted = True
+                return
             if not self._closed:
                 self._core.close()
             self._closed = True
@@ -147,8 +162,19 @@ class Engine:
         self._check_usable()  # before the lock, which a fork may have copied while it was held
         with self._lock:
             self._check_usable()
-            self._core.rollback()  # an interrupt may have left an executed epoch
-            yield
+            if self._busy:
+                raise EpochError(
+                    "the engine is at work in this thread: a signal handler (or a callback) can't use it until the "
+                    "call that it interrupted returns; set a flag there and act on it afterwards"
+                )
+            self._busy = True
+            try:
+                self._core.rollback()  # an interrupt may have left an executed epoch
+                yield
+            finally:
+                self._busy = False
+                if self._close_wanted:
+                    self.close()
 
     def _check_usable(self) -> None:
         if self._closed:
@@ -168,8 +194,8 @@ class Engine:
             return bind(self.program, batch.types)
         return before.bound
 
-    def _check_state_size(self) -> None:
-        _, size = self._core.state_size()
+    def _check_state_size(self, more: int = 0) -> None:
+        size = self._core.state_size()[1] + more
         if size > self.config.max_state_bytes:
             raise LimitError(
                 f"the state would take {size} bytes, more than max_state_bytes={self.config.max_state_bytes}; "
@@ -281,6 +307,8 @@ def _initial_column(table: str, given: pa.Table, name: str, kind: Type) -> pa.Ar
     column = given.column(name)
     found = types.from_arrow(column.type)
     widens = found == kind or (found is not None and {found.name, kind.name} == {"decimal"})
+    if len(column) == 0:  # pandas has no type for a column without values
+        return pa.array([], types.to_arrow(kind))
     if not widens:
         raise SchemaError(f"{where}: column {name!r}: expected {kind}, got {column.type}")
     try:

@@ -198,6 +198,13 @@ def _collect_constants(bound: BoundTransaction, shared: _Shared) -> None:
             shared.constants.setdefault(operand, len(shared.constants))
 
 
+def _common_length(left: Sequence[Any], right: Sequence[Any]) -> int:
+    for length, (one, other) in enumerate(zip(left, right, strict=False)):
+        if one != other:
+            return length
+    return min(len(left), len(right))
+
+
 def _use_counts(bound: BoundTransaction) -> list[int]:
     """How often the result of each step is used, also as a guard."""
     counts = [0] * len(bound.transaction.steps)
@@ -335,22 +342,29 @@ class _TransactionLowering:
     # -- guards and loops
 
     def _range(self, start: int, end: int, outer: Guard) -> None:
-        """Lower steps that all happen under `outer`, which is checked already."""
+        """Lower steps that all happen under `outer`, which is checked already.
+
+        Conditions open and close like blocks: a step only checks what the step before it did not.
+        """
+        open_conditions: list[tuple[Operand, bool]] = []
+        skips: list[int] = []  # of each open condition, to behind its last step
         index = start
         while index < end:
             guard = self.steps[index].guard
             assert guard[: len(outer)] == outer, "a step's guard continues that of its loop"
-            skips = [
-                self.emit("SkipUnless", a=self.register(condition), aux=int(wanted))
-                for condition, wanted in guard[len(outer) :]
-            ]
+            wanted = guard[len(outer) :]
+            common = _common_length(open_conditions, wanted)
+            self.patch(skips[common:])
+            del open_conditions[common:], skips[common:]
+            for condition, value in wanted[common:]:
+                skips.append(self.emit("SkipUnless", a=self.register(condition), aux=int(value)))
+                open_conditions.append((condition, value))
             if self.steps[index].op == "each":
                 self._loop(index, guard)
                 index = self.ends[index] + 1
             else:
-                while index < end and self.steps[index].guard == guard and self.steps[index].op != "each":
-                    index += self._update(index) or self._step(index)
-            self.patch(skips)
+                index += self._update(index) or self._step(index)
+        self.patch(skips)
 
     def _loop(self, index: int, guard: Guard) -> None:
         step = self.steps[index]

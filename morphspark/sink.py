@@ -21,7 +21,25 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_type
-from pyspark.sql.types import StructField, StructType, TimestampNTZType
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    DataType,
+    DateType,
+    DayTimeIntervalType,
+    DecimalType,
+    FractionalType,
+    IntegralType,
+    MapType,
+    NullType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+    VariantType,
+)
 from pyspark.sql.utils import is_remote
 
 from .app import App
@@ -37,6 +55,11 @@ if TYPE_CHECKING:
 CONF_PREFIX = "spark.morphspark."
 QUERY_ID_NEEDED = "on Spark Connect a sink can't ask Spark for its query: name it, Sink(…, query_id='ledger')"
 TRAVELS = ("app", "path", "query_id", "config", "last_progress", "_output", "_late_output", "_pre", "_post")
+# Types that survive the way through Arrow and Parquet; numbers, strings and what is nested in them besides.
+READABLE = (
+    BinaryType, BooleanType, DateType, DayTimeIntervalType, DecimalType, FractionalType, IntegralType, NullType,
+    StringType, TimestampNTZType, TimestampType, VariantType,
+)  # fmt: skip
 STOP_POLL_S = 0.005
 # Spark searches the message of an exception for these words, to tell a stop from a failure (StreamExecution).
 SEEN_AS_STOP = "py4j.protocol.Py4JJavaError: An error occurred while calling stop: java.lang.InterruptedException"
@@ -121,6 +144,8 @@ class Sink:
         schema = df.schema.toNullable()  # what is read from a file may always be null
         if schema != self._checked:
             self._check_names(df.sparkSession, schema.names)
+            for one in schema:
+                _check_type(one.name, one.dataType)
             self._checked = schema
         return _loose(df, schema).toArrow(), schema
 
@@ -261,6 +286,23 @@ def _local_path(path: str | os.PathLike[str]) -> str:
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]*:/", text):
         raise ConfigError(f"Sink(path={path!r}): expected a local or mounted folder, not an object store or HDFS")
     return os.path.abspath(text)
+
+
+def _check_type(column: str, kind: DataType) -> None:
+    """What a file can't give back to Spark as it came must not run either."""
+    if isinstance(kind, ArrayType):
+        _check_type(column, kind.elementType)
+    elif isinstance(kind, MapType):
+        _check_type(column, kind.keyType)
+        _check_type(column, kind.valueType)
+    elif isinstance(kind, StructType):
+        for one in kind:
+            _check_type(f"{column}.{one.name}", one.dataType)
+    elif not isinstance(kind, READABLE):
+        raise SchemaError(
+            f"column {column!r} is {kind.simpleString()}, which Parquet can't give back to Spark; "
+            f"cast it or drop it in pre="
+        )
 
 
 def _read(spark: SparkSession, stored: Stored, events: StructType) -> DataFrame:

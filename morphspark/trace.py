@@ -17,8 +17,8 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
-from types import CodeType
+from dataclasses import dataclass, field, replace
+from types import CodeType, FrameType
 from typing import Any
 
 from . import infer, types
@@ -41,6 +41,13 @@ from .types import Type
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 _PACKAGE = os.path.dirname(os.path.abspath(__file__))
 _current: ContextVar[Tracer | None] = ContextVar("morphspark_tracer", default=None)
+# How often a loop's body runs in each of the two traces.
+ITERATIONS = (2, 5)
+_NONE = Const(types.NULL, None)
+_CHANGES = (
+    "a loop over ms.each depends on a Python value that changes from one iteration to the next (a counter, a list "
+    "being built); count with ms.count(e.items), add up with ms.sum(…), or keep such values in tables"
+)
 _BREAK = "`break` and `return` inside ms.each are not possible; use `with ms.when(…):`"
 _FOREIGN = "this value belongs to another transaction function; a traced value lives only inside its own"
 
@@ -112,14 +119,16 @@ class _Loop:
     lists: tuple[Type, ...]
     outer: Scope
     block: Guard
-    first_end: int = -1  # where the first run of the body ends; -1 while it runs
+    repeats: list[int] = field(default_factory=list)  # where each further run of the body begins
 
 
 class Tracer:
     """Records the steps of one function while it runs."""
 
-    def __init__(self, name: str, events: Mapping[str, Type] | None, tables: Mapping[str, TableSpec]):
+    def __init__(self, name: str, events: Mapping[str, Type] | None, tables: Mapping[str, TableSpec], iterations: int):
         self.name = name
+        self.iterations = iterations  # how often the body of a loop is run
+        self.looped = False
         self.events = events
         self.tables = tables
         self.steps: list[Step] = []
@@ -149,6 +158,8 @@ class Tracer:
     def value(self, op: str, *args: Any) -> Value:
         """Record a pure operation."""
         operands = [self.operand(arg) for arg in args]
+        if op in infer.COMPARISON and any(operand == _NONE for operand, _ in operands):
+            raise trace_error("nothing equals or orders null, so a comparison with None always aborts; use .is_null()")
         try:
             result = infer.result_type(op, [kind for _, kind in operands])
         except infer.Mismatch as error:
@@ -207,6 +218,7 @@ class Tracer:
             if kind.element is None and kind not in (types.UNKNOWN, types.NULL):
                 raise trace_error(f"ms.each takes list columns, not {kind}")
             operands.append(operand)
+        self.looped = True
         self.step("each", tuple(operands), types.NULL)
         kinds = tuple(one.type.element or one.type for one in lists)
         self.loops.append(_Loop(len(self.steps) - 1, kinds, self.scope, self.block))
@@ -214,14 +226,14 @@ class Tracer:
 
     def repeat_loop(self, loop: _Loop) -> tuple[Value, ...]:
         self._check_innermost(loop)
-        loop.first_end = len(self.steps)
+        loop.repeats.append(len(self.steps))
         return self._enter_body()
 
     def close_loop(self, loop: _Loop) -> None:
         self._check_innermost(loop)
         self._check_same_body(loop)
         self.loops.pop()
-        del self.steps[loop.first_end :], self.step_types[loop.first_end :]
+        del self.steps[loop.repeats[0] :], self.step_types[loop.repeats[0] :]
         self.scope = loop.outer
         self.step("end", (), types.NULL)
 
@@ -244,14 +256,11 @@ class Tracer:
         )
 
     def _check_same_body(self, loop: _Loop) -> None:
-        first = self.steps[loop.each + 1 : loop.first_end]
-        offset = loop.first_end - loop.each - 1
-        second = [_shift(step, loop.first_end, offset) for step in self.steps[loop.first_end :]]
-        if first != second:
-            raise trace_error(
-                "the body of ms.each is not the same in every iteration: it depends on a Python value that changes "
-                "(a counter, a list being built); keep such values in list columns or in tables"
-            )
+        first = self.steps[loop.each + 1 : loop.repeats[0]]
+        for start, end in zip(loop.repeats, [*loop.repeats[1:], len(self.steps)], strict=True):
+            again = [_shift(step, start, start - loop.each - 1) for step in self.steps[start:end]]
+            if first != again:
+                raise trace_error(_CHANGES)
 
     # -- the whole function
 
@@ -438,7 +447,7 @@ class when:
         self._outer: list[Guard] = []
 
     def __enter__(self) -> None:
-        _check_jumps(sys._getframe(1).f_code)
+        _check_jumps(sys._getframe(1))
         tracer = self._tracer
         step = tracer.step("when", (self._operand,), types.BOOL)
         self._outer.append(tracer.block)
@@ -478,8 +487,9 @@ def _each(tracer: Tracer, lists: list[Any]) -> Iterator[Any]:
         elements = tracer.open_loop(lists)
         loop = tracer.loops[-1]
         yield elements if len(elements) > 1 else elements[0]
-        elements = tracer.repeat_loop(loop)
-        yield elements if len(elements) > 1 else elements[0]
+        for _ in range(tracer.iterations - 1):
+            elements = tracer.repeat_loop(loop)
+            yield elements if len(elements) > 1 else elements[0]
     except GeneratorExit:  # the `for` was left by break, return or an error
         tracer.abandon_loop()
         raise
@@ -551,21 +561,34 @@ def trace(
     events: Mapping[str, Type] | None,
     tables: Mapping[str, TableSpec],
 ) -> Transaction:
-    """Run the function once on traced values and give back what it does."""
+    """Run the function on traced values and give back what it does.
+
+    A function with loops runs twice, with a different number of iterations. A Python value that counts them, or
+    collects something in each, makes two different programs: neither would be right.
+    """
     name = check_name(getattr(function, "__name__", "?"), "transaction")
-    tracer = Tracer(name, events, tables)
-    token = _current.set(tracer)
-    try:
-        if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
-            raise trace_error("a transaction is a plain function, without yield or async")
-        return tracer.finish(on, function(Event(tracer)))
-    finally:
-        _current.reset(token)
+    first = None
+    for iterations in ITERATIONS:
+        tracer = Tracer(name, events, tables, iterations)
+        token = _current.set(tracer)
+        try:
+            if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
+                raise trace_error("a transaction is a plain function, without yield or async")
+            transaction = tracer.finish(on, function(Event(tracer)))
+            if first is not None and first != transaction:
+                raise trace_error(_CHANGES)
+        finally:
+            _current.reset(token)
+        first = transaction
+        if not tracer.looped:
+            break
+    return transaction
 
 
-def _check_jumps(code: CodeType) -> None:
+def _check_jumps(frame: FrameType) -> None:
     """Refuse `return`, `break` and `continue` inside `with ms.when`: a trace passes them without a sign."""
-    for word, line in _jumps_inside_when(code):
+    code = frame.f_code
+    for word, line in _jumps_inside_with(code, frame.f_lineno - code.co_firstlineno + 1):
         raise trace_error(
             f"line {line} of {code.co_name}: `{word}` inside `with ms.when(…):` would happen always, "
             f"not only when the condition holds; use ms.where(c, a, b) for a conditional value"
@@ -573,26 +596,23 @@ def _check_jumps(code: CodeType) -> None:
 
 
 @functools.lru_cache(maxsize=1024)
-def _jumps_inside_when(code: CodeType) -> tuple[tuple[str, int], ...]:
-    """The only rule that needs the source; a function without one (typed at a bare prompt) is not checked."""
+def _jumps_inside_with(code: CodeType, line: int) -> tuple[tuple[str, int], ...]:
+    """The jumps out of the `with` that stands at a line of a function, counted from 1.
+
+    The only rule that needs the source; a function without one (typed at a bare prompt) is not checked.
+    """
     try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(code)))
+        # Inside an `if`, so that an indented function parses as it stands; dedenting would trip over its strings.
+        tree = ast.parse("if True:\n" + textwrap.indent(inspect.getsource(code), " "))
     except (OSError, TypeError, SyntaxError):
         return ()
     blocks = [node for node in ast.walk(tree) if isinstance(node, ast.With)]
     return tuple(
-        (type(jump).__name__.lower(), jump.lineno)
+        (type(jump).__name__.lower(), jump.lineno - 1)
         for block in blocks
-        if any(_is_when(item.context_expr) for item in block.items)
+        if block.lineno - 1 <= line <= block.items[-1].context_expr.end_lineno - 1  # type: ignore[operator]
         for jump in _jumps(block.body)
     )
-
-
-def _is_when(node: ast.expr) -> bool:
-    if not isinstance(node, ast.Call):
-        return False
-    called = node.func
-    return getattr(called, "attr", getattr(called, "id", "")) == "when"
 
 
 def _jumps(body: list[Any]) -> Iterator[ast.Return | ast.Break | ast.Continue]:

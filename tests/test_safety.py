@@ -77,12 +77,19 @@ def test_interrupts_at_any_moment(counter, kind, rows, tries):
 def test_a_long_batch_is_interrupted_early(counter):
     events = batch(3_000_000)
     with counter.open(config=ms.Config(threads=1)) as engine:
+        engine.process(events)
         started = time.perf_counter()
         engine.process(events)
         usual = time.perf_counter() - started
-        started = time.perf_counter()
-        with pytest.raises(KeyboardInterrupt), interrupted_after(usual * 0.3):
-            engine.process(events)
+        for _ in range(5):  # on a busy machine a batch may end before the alarm does
+            started = time.perf_counter()
+            try:
+                with interrupted_after(usual * 0.1):
+                    engine.process(events)
+            except KeyboardInterrupt:
+                break
+        else:
+            pytest.fail("five batches, and none was interrupted")
         assert time.perf_counter() - started < usual + 1
         check_whole_epochs(engine, 3_000_000)
 
@@ -291,3 +298,51 @@ def test_many_engines_at_once(counter):
             engine.process(batch(1000))
         for engine in engines:
             check_whole_epochs(engine, 1000)
+
+
+# --------------------------------------------------------------------------------------------------- signal handlers
+
+
+@contextlib.contextmanager
+def called_while_busy(function):
+    """Call a function in a signal handler, again and again, while the main thread is at work."""
+    seen = []
+
+    def handle(number, frame):
+        try:
+            seen.append(function())
+        except ms.MorphsparkError as error:
+            seen.append(error)
+
+    before = signal.signal(signal.SIGALRM, handle)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.06, 0.06)
+        yield seen
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.parametrize("use", ["table", "process"])
+def test_a_signal_handler_can_not_use_a_busy_engine(counter, use):
+    rows = 2_000_000
+    events = batch(rows)
+    with counter.open() as engine:
+        uses = {"table": lambda: len(engine.table("sums")), "process": lambda: engine.process(batch(1))}
+        with called_while_busy(uses[use]) as seen:
+            engine.process(events)
+        busy = [one for one in seen if isinstance(one, ms.EpochError)]
+        assert busy, "the handler ran while the engine was at work"
+        assert "is at work in this thread" in str(busy[0])
+        outside = len(seen) - len(busy) if use == "process" else 0
+        total = sum(engine.table("sums").to_arrow()["total"].to_pylist())
+        assert total == rows + outside
+
+
+def test_a_signal_handler_closes_a_busy_engine_after_its_call(counter):
+    engine, events = counter.open(), batch(2_000_000)
+    with called_while_busy(engine.close) as seen:
+        result = engine.process(events)
+    assert seen and result.num_rows == 2_000_000
+    with pytest.raises(ms.ClosedError):
+        engine.process(batch(1))

@@ -185,7 +185,7 @@ def test_python_counter(declared):
         for index, k in enumerate(ms.each(e.li)):
             declared.t[k].v = index
 
-    refused(declared, transaction, "not the same in every iteration", "counter")
+    refused(declared, transaction, "Python value that changes", "counter")
 
 
 def test_python_flag_that_changes(declared):
@@ -196,7 +196,7 @@ def test_python_flag_that_changes(declared):
                 declared.t[k].v = 1
             first = False
 
-    refused(declared, transaction, "not the same in every iteration")
+    refused(declared, transaction, "Python value that changes")
 
 
 def test_value_used_after_the_loop(declared):

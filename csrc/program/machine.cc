@@ -213,7 +213,7 @@ ReasonId Machine::Run(const TransactionCode& code, BatchRow row, int64_t positio
         null[at->dst] = null[at->a];
         if (!null[at->a]) r[at->dst].f = decimal::ToDouble(r[at->a].d, at->aux);
         break;
-      case Op::kDecimalUp: {  // from an integer (b = 1) or a decimal, by aux digits
+      case Op::kDecimalUp: {  // from an integer (c = 1) or a decimal, by aux digits
         null[at->dst] = null[at->a];
         if (null[at->a]) break;
         const Int128 from = at->c ? Int128{r[at->a].i} : r[at->a].d;
