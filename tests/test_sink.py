@@ -345,6 +345,12 @@ def test_returned_columns_of_every_type(spark, tmp_path):
 # --------------------------------------------------------------------------------------------- bad input
 
 
+def test_a_type_that_parquet_can_not_give_back_is_refused_before_the_epoch_runs(sink, frame, outputs):
+    with pytest.raises(ms.SchemaError, match="column 'at' is time.*cast it or drop it in pre="):
+        sink(frame().selectExpr("*", "time'12:00:00' as at"), 0)
+    assert sink.engine.epoch == 0
+
+
 def test_no_columns(spark, sink):
     with pytest.raises(ms.SchemaError, match="the DataFrame has no columns"):
         sink(spark.range(3).select(), 0)
