@@ -11,7 +11,6 @@ from fractions import Fraction
 
 import hypothesis
 import pyarrow as pa
-import pytest
 from direct import Direct
 from hypothesis import given, settings
 from strategies import Story, stories
@@ -104,24 +103,8 @@ def plain_rows(table):
 # ------------------------------------------------------------------------------------------------------- tests
 
 
-@pytest.mark.skipif(LONG, reason="make fuzz has its own")
-@settings(max_examples=EXAMPLES)
-@given(stories())
-def test_engines_agree(story):
-    check(story)
-
-
-@pytest.mark.skipif(LONG, reason="make fuzz has its own")
-def test_enough_pairs():
-    """Runs after test_engines_agree; says nothing if that was not selected."""
-    print(f"\n(app, batch) pairs: {pairs}")
-    if pairs["engines"]:
-        assert pairs["engines"] >= PAIRS_WANTED
-        assert pairs["direct"] >= PAIRS_WANTED / 3
-
-
-@pytest.mark.skipif(not LONG, reason="runs for long: make fuzz")
-def test_engines_agree_for_long():
+def fuzz_for_long():
+    """Round after round, each from a seed that is printed; a failure prints the story that shrank."""
     deadline = time.monotonic() + LONG_SECONDS
     rounds = 0
     while time.monotonic() < deadline:
@@ -130,3 +113,21 @@ def test_engines_agree_for_long():
         fuzz()
         rounds += 1
         print(f"\rround {rounds}, seed {seed}, pairs {pairs}", end="", flush=True)
+
+
+@settings(max_examples=EXAMPLES)
+@given(stories())
+def fuzz_briefly(story):
+    check(story)
+
+
+def test_engines_agree():
+    (fuzz_for_long if LONG else fuzz_briefly)()
+
+
+def test_enough_pairs():
+    """Runs after test_engines_agree; says nothing if that was not selected."""
+    print(f"\n(app, batch) pairs: {pairs}")
+    if pairs["engines"]:
+        assert pairs["engines"] >= PAIRS_WANTED
+        assert pairs["direct"] >= PAIRS_WANTED / 3
