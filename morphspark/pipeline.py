@@ -30,10 +30,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from .columns import RESERVED
 from .engine import Engine
 from .errors import EpochError
 
+# Columns in which the same few values come again and again.
+FEW_VALUES = ("_status", "_reason", "_epoch", "_kind")
 # Large epochs are cut into groups that Spark's tasks can read in parallel.
 ROW_GROUP_ROWS = 1 << 17
 
@@ -131,8 +132,9 @@ class Pipeline:
             unfinished,
             compression="lz4",
             row_group_size=ROW_GROUP_ROWS,
-            use_dictionary=[one for one in RESERVED if one in rows.column_names],  # others have many values
+            use_dictionary=[one for one in FEW_VALUES if one in rows.column_names],
             store_schema=False,  # Spark is told the schema
+            write_statistics=False,  # every row is wanted: there is nothing to skip by
         )
         os.replace(unfinished, file)
         return Stored(file, rows.schema)
