@@ -323,7 +323,7 @@ void CheckCondition(const Code& code, const Condition& condition) {
   const Kind kind = code.columns[condition.column].kind;
   Check(condition.scale >= 0 && condition.scale <= decimal::kDigitsMax, "a condition has no such scale");
   for (const Accepted& one : condition.accepted) {
-    Check(kind == Kind::kNull || Matches(one.match, kind), "a condition compares different types");
+    Check(Matches(one.match, kind), "a condition compares different types");
   }
 }
 

@@ -69,7 +69,7 @@ void AddPayment(Assembler* assembler, Register one, Register tail, Register cent
                  exact = assembler->NewRegister(), total = assembler->NewRegister(), stored = assembler->NewRegister(),
                  more = assembler->NewRegister(), factor = assembler->NewRegister(), nothing = assembler->NewRegister();
   TransactionText& text = assembler->NewTransaction();
-  text.on = {{kKind, 0, {{Match::kString, OfString("pay")}, {Match::kString, OfString("both")}}}};
+  text.on = {{kKind, 0, {{Match::kString, OfString("pay")}}}};
   text.loads = {{id, kId}, {name, kName}, {amount, kAmount}, {rate, kRate}, {flag, kFlag}, {nothing, kNothing}};
   text.Row(row, assembler->NewSite(kAccounts, {kId}));
   text.Row(first, assembler->NewSite(kAccounts, {kConstantPart | one}));
