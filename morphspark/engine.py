@@ -59,6 +59,7 @@ class Engine:
         self._closed = False
         self._busy = False  # a call is under way; the lock lets its own thread in again, from a signal handler
         self._close_wanted = False
+        self._no_late: tuple[pa.Schema, pa.Table] | None = None  # events' schema, and no late event of it
         self._process = os.getpid()
 
     # -- epochs
@@ -213,7 +214,14 @@ class Engine:
         return pa.table({**columns, **own, "_epoch": epochs, "_ts": timestamps})
 
     def _diverted(self, batch: Batch, outcome: Outcome) -> pa.Table:
-        rows = outcome.diverted if outcome.diverted is not None else pa.array([], pa.int64())
+        schema = batch.events.schema
+        if outcome.diverted is not None:
+            return self._late_rows(batch, outcome.diverted)
+        if self._no_late is None or not self._no_late[0].equals(schema):  # nearly every epoch: made once
+            self._no_late = (schema, self._late_rows(batch, pa.array([], pa.int64())))
+        return self._no_late[1]
+
+    def _late_rows(self, batch: Batch, rows: pa.Array) -> pa.Table:
         columns = {name: one_chunk(batch.events.column(name)) for name in batch.events.column_names}
         return pa.table({name: self._core.gather(column, rows) for name, column in columns.items()})
 

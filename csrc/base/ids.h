@@ -14,7 +14,7 @@ using Register = uint32_t;   // index into a frame's registers
 using SiteId = uint32_t;     // a place in the program that names a row by columns of the event
 using ReasonId = uint32_t;   // index into the program's reasons; 0: no failure
 using Stamp = uint64_t;      // number of a transaction since the engine was opened; 0: initial state
-using VersionId = uint64_t;  // position in a table's version log since the engine was opened; 0: none
+using VersionId = uint32_t;  // an entry of a table's version log; 0: none
 
 inline constexpr Slot kNoSlot = 0xFFFFFFFFu;   // absent key
 inline constexpr Slot kNullKey = 0xFFFFFFFEu;  // the key is null: every access aborts

@@ -9,7 +9,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int64_t kTransactionsBetweenLooks = 1024;                // at the clock
 constexpr auto kTimeBetweenPolls = std::chrono::milliseconds(50);  // of the caller
-constexpr int64_t kPrefetchDistance = 16;
+constexpr int64_t kRowsAhead = 12;                                 // transactions whose rows are asked for
 
 // Which order column of this row is null.
 ReasonId NullOrderReason(const BatchContext& context, BatchRow row) {
@@ -27,14 +27,16 @@ class Rows {
   explicit Rows(const BatchContext& context) {
     for (SiteId id = 0; id < context.code->sites.size() && sites_.size() < kSitesMax; ++id) {
       const Site& site = context.code->sites[id];
-      if (!site.of_element) sites_.push_back({context.slots[id].data(), context.tables[site.table].get()});
+      if (!site.of_element) sites_.push_back({context.slots[id].data(), context.tables[site.table]->addresses()});
     }
   }
 
   [[gnu::always_inline]] void PrefetchRow(BatchRow row) const {
     for (const Named& site : sites_) {
-      const Slot slot = site.slots[row];
-      site.table->PrefetchRow(slot < kNullKey ? slot : 0);
+      const Slot named = site.slots[row];
+      const uint64_t slot = named < kNullKey ? named : 0;
+      Prefetch(site.at.headers + slot * site.at.header_bytes);
+      Prefetch(site.at.cells + slot * site.at.cell_bytes);
     }
   }
 
@@ -43,7 +45,7 @@ class Rows {
 
   struct Named {
     const Slot* slots;
-    const Table* table;
+    RowAddresses at;
   };
   std::vector<Named> sites_;
 };
@@ -105,7 +107,7 @@ Status RunSerial(const BatchContext& context, const Order& order, std::span<cons
       polled = Clock::now();
     }
     if (position % Streams::kRows == 0 && order.identity) streams.PrefetchAhead(position);
-    if (position + kPrefetchDistance < order.keyed) rows.PrefetchRow(order.Row(position + kPrefetchDistance));
+    if (position + kRowsAhead < order.keyed) rows.PrefetchRow(order.Row(position + kRowsAhead));
     const BatchRow row = order.Row(position);
     ReasonId reason;
     if (position >= order.keyed) {
@@ -114,10 +116,12 @@ Status RunSerial(const BatchContext& context, const Order& order, std::span<cons
       verdicts->status[position] = TransactionStatus::kUnmatched;
       continue;
     } else {
+      const TransactionCode& transaction = code.transactions[transactions[row]];
       const Stamp stamp = first_stamp + static_cast<Stamp>(position);
-      reason = machine.Run(code.transactions[transactions[row]], row, position, stamp);
+      for (TableId table : transaction.written) context.tables[table]->Begin(stamp);
+      reason = machine.Run(transaction, row, position);
       if (reason != kNoReason) {
-        for (const auto& table : context.tables) table->Undo(stamp);
+        for (TableId table : transaction.written) context.tables[table]->Undo();
       }
     }
     if (reason == kStringLimit) {

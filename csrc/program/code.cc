@@ -1,5 +1,7 @@
 #include "program/code.h"
 
+#include <algorithm>
+
 #include "program/verify.h"
 
 namespace morphspark {
@@ -141,6 +143,32 @@ TransactionCode ReadTransaction(Reader* in, const std::vector<std::string>& stri
   return code;
 }
 
+bool Writes(Op op) {
+  switch (op) {
+    case Op::kWriteI:
+    case Op::kWriteF:
+    case Op::kWriteB:
+    case Op::kWriteS:
+    case Op::kWriteD:
+    case Op::kIncreaseI:
+    case Op::kDecreaseI:
+    case Op::kIncreaseF:
+    case Op::kDecreaseF:
+    case Op::kInsert:
+    case Op::kDelete:
+      return true;
+    default:
+      return false;
+  }
+}
+
+void FindWrittenTables(TransactionCode* code) {
+  for (const Instruction& one : code->instructions) {
+    if (Writes(one.op) && std::ranges::find(code->written, one.aux) == code->written.end())
+      code->written.push_back(one.aux);
+  }
+}
+
 }  // namespace
 
 Status Code::Decode(std::span<const int64_t> words, std::vector<std::string> strings,
@@ -170,6 +198,7 @@ Status Code::Decode(std::span<const int64_t> words, std::vector<std::string> str
   // Every register takes several words to fill, so this refuses only what would make a frame of gigabytes.
   if (code.registers > words.size()) return Status::Invalid("compiled program: it has registers that nobody writes");
   MORPHSPARK_RETURN_IF_ERROR(VerifyCode(code, tables));
+  for (TransactionCode& one : code.transactions) FindWrittenTables(&one);
   *out = std::move(code);
   return Status::Ok();
 }

@@ -131,7 +131,8 @@ struct TransactionCode {
   std::vector<RowLoad> rows;
   std::vector<Loop> loops;
   std::vector<Accumulator> accumulators;
-  std::vector<SiteId> sites;  // every site it uses
+  std::vector<SiteId> sites;     // every site it uses
+  std::vector<TableId> written;  // every table that it may write to
 };
 
 struct TableSpec;

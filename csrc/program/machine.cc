@@ -9,22 +9,12 @@ namespace {
 
 constexpr Int128 kReducerBase = Int128{10'000'000'000} * 1'000'000'000;  // 10^19
 
+// Does the comparison hold of operands in this order (below, at or above 0)? Without a branch: nobody could predict it.
 bool Holds(Comparison comparison, int order) {
-  switch (comparison) {
-    case Comparison::kEq:
-      return order == 0;
-    case Comparison::kNe:
-      return order != 0;
-    case Comparison::kLt:
-      return order < 0;
-    case Comparison::kLe:
-      return order <= 0;
-    case Comparison::kGt:
-      return order > 0;
-    case Comparison::kGe:
-      return order >= 0;
-  }
-  return false;
+  // By comparison, a bit each for less, equal, greater.
+  constexpr uint8_t kHolds[] = {0b010, 0b101, 0b001, 0b011, 0b100, 0b110};
+  static_assert(static_cast<int>(Comparison::kEq) == 0 && static_cast<int>(Comparison::kGe) == 5);
+  return kHolds[static_cast<size_t>(comparison)] >> (1 + (order > 0) - (order < 0)) & 1;
 }
 
 int64_t FloorDivide(int64_t a, int64_t b) { return a / b - ((a % b != 0) && ((a < 0) != (b < 0))); }
@@ -69,14 +59,35 @@ Frame::Frame(const Code& code) : registers_(code.registers), null_(code.register
   reducers_.resize(reducers);
 }
 
-ReasonId Machine::Run(const TransactionCode& code, BatchRow row, int64_t position, Stamp stamp) {
+Machine::Machine(const BatchContext& context, Frame* frame) : context_(context), frame_(*frame) {
+  for (const TransactionCode& code : context.code->transactions) {
+    Entry& entry = entries_.emplace_back();
+    for (const ColumnLoad& load : code.loads) {
+      const ColumnView& column = context.columns[load.column];
+      const bool words =
+          column.kind == Kind::kInt64 || column.kind == Kind::kTimestamp || column.kind == Kind::kFloat64;
+      if (words && column.validity == nullptr) {
+        entry.words.push_back({load.dst, reinterpret_cast<const int64_t*>(column.values) + column.offset});
+      } else {
+        entry.others.push_back(load);
+      }
+    }
+    for (const RowLoad& load : code.rows) entry.rows.push_back({load.dst, context.slots[load.site].data()});
+  }
+}
+
+ReasonId Machine::Run(const TransactionCode& code, BatchRow row, int64_t position) {
   Value* const r = frame_.registers_.data();
   uint8_t* const null = frame_.null_.data();
   row_ = row;
   if (frame_.scratch_.used()) frame_.scratch_.Reset();
-  for (const ColumnLoad& load : code.loads) null[load.dst] = !context_.columns[load.column].Load(row, &r[load.dst]);
-
-  for (const RowLoad& load : code.rows) r[load.dst].slot = context_.slots[load.site][row];
+  const Entry& entry = entries_[&code - context_.code->transactions.data()];
+  for (const Entry::Words& load : entry.words) {
+    r[load.dst].i = load.values[row];
+    null[load.dst] = 0;
+  }
+  for (const ColumnLoad& load : entry.others) null[load.dst] = !context_.columns[load.column].Load(row, &r[load.dst]);
+  for (const Entry::Rows& load : entry.rows) r[load.dst].slot = load.slots[row];
   const std::unique_ptr<Table>* const tables = context_.tables.data();
 
   const Instruction* const begin = code.instructions.data();
@@ -128,24 +139,24 @@ ReasonId Machine::Run(const TransactionCode& code, BatchRow row, int64_t positio
     Table& table = *tables[at->aux];                  \
     if (!table.Readable(slot)) [[unlikely]]           \
       FAIL(kMissing);                                 \
-    table.Own(slot, stamp);                           \
+    table.Own(slot);                                  \
     table.StoreAs<Kind::kind>(slot, at->c, r[at->b]); \
     break;                                            \
   }
 
-#define UPDATE(kind, fits)                                                  \
-  {                                                                         \
-    ROW_OR_FAIL(slot);                                                      \
-    Table& table = *tables[at->aux];                                        \
-    if (!table.Readable(slot)) [[unlikely]]                                 \
-      FAIL(kMissing);                                                       \
-    if (null[at->b]) [[unlikely]]                                           \
-      FAIL(kNull1);                                                         \
-    const Value& by = r[at->b];                                             \
-    const auto change = [&by](Value* value) { return fits; };               \
-    if (!table.Update<Kind::kind>(slot, at->c, stamp, change)) [[unlikely]] \
-      FAIL(kOverflow);                                                      \
-    break;                                                                  \
+#define UPDATE(kind, fits)                                           \
+  {                                                                  \
+    ROW_OR_FAIL(slot);                                               \
+    Table& table = *tables[at->aux];                                 \
+    if (!table.Readable(slot)) [[unlikely]]                          \
+      FAIL(kMissing);                                                \
+    if (null[at->b]) [[unlikely]]                                    \
+      FAIL(kNull1);                                                  \
+    const Value& by = r[at->b];                                      \
+    const auto change = [&by](Value* value) { return fits; };        \
+    if (!table.Update<Kind::kind>(slot, at->c, change)) [[unlikely]] \
+      FAIL(kOverflow);                                               \
+    break;                                                           \
   }
 
   for (;; ++at) {
@@ -425,7 +436,7 @@ ReasonId Machine::Run(const TransactionCode& code, BatchRow row, int64_t positio
         ROW_OR_FAIL(slot);
         Table& table = *tables[at->aux];
         if (table.Exists(slot)) FAIL(kExistsFailure);
-        table.Insert(slot, stamp);
+        table.Insert(slot);
         break;
       }
       case Op::kStore:
@@ -433,7 +444,7 @@ ReasonId Machine::Run(const TransactionCode& code, BatchRow row, int64_t positio
         break;
       case Op::kDelete: {
         ROW_OR_FAIL(slot);
-        tables[at->aux]->Delete(slot, stamp);
+        tables[at->aux]->Delete(slot);
         break;
       }
 

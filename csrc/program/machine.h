@@ -65,10 +65,10 @@ class Frame {
 
 class Machine {
  public:
-  Machine(const BatchContext& context, Frame* frame) : context_(context), frame_(*frame) {}
+  Machine(const BatchContext& context, Frame* frame);
 
   // Runs a transaction; kNoReason if it succeeded. Its output goes to `position`.
-  ReasonId Run(const TransactionCode& code, BatchRow row, int64_t position, Stamp stamp);
+  ReasonId Run(const TransactionCode& code, BatchRow row, int64_t position);
 
  private:
   bool EnterLoop(const Loop& loop, Frame::LoopState* state);
@@ -79,9 +79,25 @@ class Machine {
   // The result of a reduction: false on overflow.
   bool Reduce(const Accumulator& accumulator, const Frame::Reducer& reducer, Value* out, uint8_t* null);
 
+  // What a transaction starts with. Columns of 8-byte values without nulls, the usual ones, cost a load and a store.
+  struct Entry {
+    struct Words {
+      Register dst;
+      const int64_t* values;
+    };
+    struct Rows {
+      Register dst;
+      const Slot* slots;
+    };
+    std::vector<Words> words;
+    std::vector<ColumnLoad> others;
+    std::vector<Rows> rows;
+  };
+
   const BatchContext& context_;
   Frame& frame_;
-  BatchRow row_ = 0;  // of the transaction that runs
+  std::vector<Entry> entries_;  // by transaction
+  BatchRow row_ = 0;            // of the transaction that runs
 };
 
 }  // namespace morphspark

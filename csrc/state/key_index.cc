@@ -42,6 +42,11 @@ uint32_t Mix(uint64_t a, uint64_t b) {
   return static_cast<uint32_t>(folded ^ folded >> 32);
 }
 
+[[gnu::noinline]] uint32_t HashOtherSizes(Bytes key) {
+  const uint64_t hash = XXH3_64bits_withSecret(key.data, key.size, kSecret.words.data(), sizeof(kSecret.words));
+  return static_cast<uint32_t>(hash ^ hash >> 32);
+}
+
 }  // namespace
 
 KeyIndex::KeyIndex(bool integer_keys)
@@ -49,13 +54,11 @@ KeyIndex::KeyIndex(bool integer_keys)
 
 uint32_t KeyIndex::Hash(int64_t key) { return Mix(static_cast<uint64_t>(key) ^ kSecret.first, kSecret.last | 1); }
 
-uint32_t KeyIndex::Hash(Bytes key) {
-  if (key.size >= 8 && key.size <= 16) {  // most keys: two words that may overlap
-    const uint64_t last = LoadWord(key.data + key.size - 8) + key.size;
-    return Mix(LoadWord(key.data) ^ kSecret.first, last ^ kSecret.last);
-  }
-  const uint64_t hash = XXH3_64bits_withSecret(key.data, key.size, kSecret.words.data(), sizeof(kSecret.words));
-  return static_cast<uint32_t>(hash ^ hash >> 32);
+[[gnu::always_inline]] inline uint32_t KeyIndex::Hash(Bytes key) {
+  if (key.size < 8 || key.size > 16) return HashOtherSizes(key);
+  // Most keys: two words that may overlap.
+  const uint64_t last = LoadWord(key.data + key.size - 8) + key.size;
+  return Mix(LoadWord(key.data) ^ kSecret.first, last ^ kSecret.last);
 }
 
 uint32_t KeyIndex::HashOf(Slot slot) const {

@@ -58,10 +58,10 @@ Slot Table::FindOrAddKey(Key key) {
   const Slot slot = NextSlot();
   index_.Insert(key, slot);
   if (slot == headers_.size()) {
-    headers_.emplace_back();
+    headers_.push_back(kNoVersion);
   } else {
     free_.pop_back();
-    headers_[slot] = Header();
+    headers_[slot] = kNoVersion;
   }
   touched_.push_back(slot);
   return slot;
@@ -131,23 +131,22 @@ void Table::CreateFromDefault(Slot slot) {
   for (ColumnId column = 0; column < columns_.size(); ++column) Store(slot, column, spec_.defaults[column]);
 }
 
-void Table::Insert(Slot slot, Stamp stamp) {
+void Table::Insert(Slot slot) {
   assert(!Exists(slot));
-  if (headers_[slot].stamp != stamp) PushVersion(slot, stamp);
+  if (!Owned(slot)) PushVersion(slot);
   SetExists(slot, true);
 }
 
-void Table::Delete(Slot slot, Stamp stamp) {
+void Table::Delete(Slot slot) {
   if (!Exists(slot)) return;
-  if (headers_[slot].stamp != stamp) PushVersion(slot, stamp);
+  if (!Owned(slot)) PushVersion(slot);
   SetExists(slot, false);
   touched_.push_back(slot);
 }
 
 void Table::SetExists(Slot slot, bool exists) {
-  Header& header = headers_[slot];
   rows_ += exists ? 1 : -1;
-  header.older_and_exists = exists ? header.older_and_exists | kExistsBit : header.older_and_exists & ~kExistsBit;
+  headers_[slot] = exists ? headers_[slot] | kExistsBit : headers_[slot] & ~kExistsBit;
 }
 
 // ---------------------------------------------------------------------------------------------- versions
@@ -159,9 +158,8 @@ void Table::PopVersion() {
   std::memcpy(&head, entry, sizeof(head));
   entry += sizeof(head);
   Header& header = headers_[head.slot];
-  rows_ += static_cast<int>((head.older_and_exists & kExistsBit) != 0) -
-           static_cast<int>((header.older_and_exists & kExistsBit) != 0);
-  header = {head.stamp, head.older_and_exists};
+  rows_ += static_cast<int>((head.header & kExistsBit) != 0) - static_cast<int>((header & kExistsBit) != 0);
+  header = head.header;
   for (FlatColumn& column : columns_) {
     std::memcpy(column.bytes.data() + uint64_t{head.slot} * column.width, entry, column.width);
     entry += column.width;
@@ -170,18 +168,21 @@ void Table::PopVersion() {
   --log_next_;
 }
 
-void Table::Undo(Stamp stamp) {
-  while (!log_.empty()) {
-    VersionHead head;
-    std::memcpy(&head, log_.data() + log_.size() - version_bytes_, sizeof(head));
-    if (headers_[head.slot].stamp != stamp) return;
-    PopVersion();
-  }
+void Table::TooManyVersions() { throw std::length_error("an epoch leaves more than 2^30 versions of a table's rows"); }
+
+void Table::Undo() {
+  while (log_next_ != transaction_begin_) PopVersion();
 }
 
 void Table::CommitEpoch() {
   log_.resize(0);
   EndEpoch();
+  if (log_next_ <= kVersionsMax / 2) return;
+  // Ids start again, so that an epoch always has half of them.
+  for (Header& header : headers_) {
+    if (header != kFreed) header &= kExistsBit;
+  }
+  log_next_ = transaction_begin_ = 1;
 }
 
 void Table::RollbackEpoch() {
@@ -205,10 +206,9 @@ void Table::EndEpoch() {
 
 void Table::FreeIfUnused(Slot slot) {
   // A slot may be listed twice (added, then emptied): the marker keeps it from being freed twice.
-  constexpr Stamp kFreed = ~Stamp{0};
-  if (Exists(slot) || headers_[slot].stamp == kFreed) return;
+  if (Exists(slot) || headers_[slot] == kFreed) return;
   index_.Erase(slot);
-  headers_[slot] = {kFreed, 0};
+  headers_[slot] = kFreed;
   free_.push_back(slot);
 }
 
@@ -398,11 +398,12 @@ bool Table::Validate() const {
   for (Slot slot = 0; slot < headers_.size(); ++slot) live += Exists(slot);
   if (live != rows_ || !index_.Validate()) return false;
   if (index_.size() + free_.size() != headers_.size()) return false;
-  for (uint64_t at = 0; at < log_.size(); at += version_bytes_) {
+  VersionId id = log_next_ - static_cast<VersionId>(log_.size() / version_bytes_);
+  for (uint64_t at = 0; at < log_.size(); at += version_bytes_, ++id) {
     VersionHead head;
     std::memcpy(&head, log_.data() + at, sizeof(head));
-    // Every chain goes back in time.
-    if (head.stamp >= headers_[head.slot].stamp && headers_[head.slot].stamp != 0) return false;
+    // Every chain goes back in time, and starts with the row's newest entry.
+    if ((head.header & ~kExistsBit) >= id || (headers_[head.slot] & ~kExistsBit) < id) return false;
   }
   return true;
 }

@@ -1,17 +1,22 @@
 // A table: flat columns addressed by slot, and a chain of versions per row.
 //
-//   columns      the newest version of every row; `header[slot]` says which transaction left it
-//   version log  older versions, newest last; each knows the one before it:
+//   columns      the newest version of every row
+//   version log  older versions, newest last; each knows the one before it, and the transaction that replaced it:
 //
-//        header[slot] ── stamp 7, older ──▶ log[12] stamp 4, older ──▶ log[3] stamp 0, older ──▶ none
+//        header[slot] ──▶ log[12] replaced by 7, older ──▶ log[3] replaced by 4, older ──▶ none
+//
+//                So transaction 7 left the newest version, transaction 4 the one in log[12].
 //
 // A transaction that writes a row for the first time pushes the row's present version to the log and then changes the
 // columns in place; so the log is also what undoes an abort, and what undoes an epoch. After the commit the log is cut
 // at the oldest version that somebody still needs; today nobody does, so it is emptied in O(1).
 //
+// Headers are small, as every access looks at one: a bit that says whether the row exists, and the id of its newest
+// entry in the log.
+//
 // Invariants:
-//   1. older < the id of the log's first entry means: no older version is kept.
-//   2. Rows written by the running transaction are the newest entries of the log (header stamp = its stamp).
+//   1. An id below that of the log's first entry means: no older version is kept.
+//   2. Rows written by the running transaction are the log's entries since `Begin`.
 //   3. A slot with no row and no version is given back at the end of the epoch.
 //
 // Thread safety: none of its own; the strategy that runs decides who may touch which row.
@@ -49,6 +54,13 @@ constexpr uint32_t StoredWidth(Kind kind) {
 // Adds a part of a composite key to its bytes.
 void AppendKeyPart(Kind kind, const Value& part, std::string* key);
 
+// Where a row begins, to ask the processor for it. Good until a key is added.
+struct RowAddresses {
+  const uint8_t* headers;
+  const uint8_t* cells;
+  uint32_t header_bytes, cell_bytes;
+};
+
 class Table {
  public:
   explicit Table(TableSpec spec);
@@ -66,7 +78,7 @@ class Table {
 
   // -- rows, as the newest version has them
 
-  bool Exists(Slot slot) const { return headers_[slot].older_and_exists & kExistsBit; }
+  bool Exists(Slot slot) const { return headers_[slot] & kExistsBit; }
   bool Readable(Slot slot) const { return spec_.has_default || Exists(slot); }
 
   // A column of a readable row, as a register holds it. kInt64 reads timestamps and floats, too.
@@ -78,28 +90,51 @@ class Table {
       ReadStoredAs<kind>(slot, column, out);
     }
   }
-  [[gnu::always_inline]] void PrefetchRow(Slot slot) const {
-    Prefetch(headers_.data() + slot);
-    Prefetch(cells_[0] + uint64_t{slot} * columns_[0].width);
+  RowAddresses addresses() const {
+    const auto* headers = reinterpret_cast<const uint8_t*>(headers_.data());
+    return {headers, cells_[0], sizeof(Header), columns_[0].width};
   }
 
+  // A transaction starts that may write to this table.
+  void Begin(Stamp stamp) {
+    transaction_ = stamp;
+    transaction_begin_ = log_next_;
+  }
   // Makes the row the transaction's own: its present version goes to the log, once. Creates it from the default
   // where it does not exist. The row must be readable.
-  void Own(Slot slot, Stamp stamp) {
-    if (headers_[slot].stamp != stamp) PushVersion(slot, stamp);
+  void Own(Slot slot) {
+    if (!Owned(slot)) PushVersion(slot);
     if (!Exists(slot)) [[unlikely]]
       CreateFromDefault(slot);
   }
   // A cell of 8 bytes as a function of itself: Read, Own and Store in one look at the row. The row must be readable;
   // false, and nothing changed, if the function says so.
   template <Kind kind, class Function>
-  bool Update(Slot slot, ColumnId column, Stamp stamp, Function function) {
+  bool Update(Slot slot, ColumnId column, Function function) {
     static_assert(StoredWidth(kind) == 8);
     Value value;
+    const Header header = headers_[slot];
+    if (single_word_ && (header & kExistsBit)) [[likely]] {  // nothing is looked at twice
+      uint8_t* const cell = cells_[0] + uint64_t{slot} * 8;
+      std::memcpy(&value.i, cell, 8);
+      const int64_t before = value.i;
+      if (!function(&value)) [[unlikely]]
+        return false;
+      if ((header & ~kExistsBit) < transaction_begin_) {
+        const VersionHead head{transaction_, header, slot};
+        uint8_t* entry = NextEntry();
+        std::memcpy(entry, &head, sizeof(head));
+        std::memcpy(entry + sizeof(head), &before, 8);
+        headers_[slot] = kExistsBit | log_next_++;
+      }
+      if constexpr (kind == Kind::kFloat64) value.f = CanonicalNan(value.f);
+      std::memcpy(cell, &value.i, 8);
+      return true;
+    }
     Read<Kind::kInt64>(slot, column, &value);
     if (!function(&value)) [[unlikely]]
       return false;
-    Own(slot, stamp);
+    Own(slot);
     StoreAs<kind>(slot, column, value);
     return true;
   }
@@ -124,13 +159,13 @@ class Table {
   }
   void Store(Slot slot, ColumnId column, Value value);
   // Creates an absent row; every column is stored next.
-  void Insert(Slot slot, Stamp stamp);
-  void Delete(Slot slot, Stamp stamp);
+  void Insert(Slot slot);
+  void Delete(Slot slot);
 
   // -- the ends of a transaction and of an epoch
 
-  // Takes back everything that this transaction did; it must be the newest that wrote to this table.
-  void Undo(Stamp stamp);
+  // Takes back what happened since `Begin`.
+  void Undo();
   void CommitEpoch();
   void RollbackEpoch();
 
@@ -150,12 +185,13 @@ class Table {
   bool Validate() const;
 
  private:
-  static constexpr uint64_t kExistsBit = uint64_t{1} << 63;
+  // A row's header: kExistsBit, and the id of its newest entry in the log (kNoVersion: none).
+  using Header = uint32_t;
+  static constexpr Header kExistsBit = 1u << 31;
+  static constexpr VersionId kNoVersion = 0;
+  static constexpr VersionId kFreed = kExistsBit - 1;  // of a slot in free_
+  static constexpr VersionId kVersionsMax = kFreed - 1;
 
-  struct Header {
-    Stamp stamp = 0;
-    VersionId older_and_exists = 0;
-  };
   struct FlatColumn {
     Kind kind;
     uint32_t width;
@@ -163,11 +199,12 @@ class Table {
   };
   // An entry of the log: this head, then the row's columns as they were.
   struct VersionHead {
-    Stamp stamp;
-    VersionId older_and_exists;
-    uint64_t slot;  // as wide as it is copied: a load of 8 bytes would wait for a store of 4
+    Stamp replaced_by;
+    Header header;  // of the row, when this was its newest version
+    Slot slot;
   };
 
+  bool Owned(Slot slot) const { return (headers_[slot] & ~kExistsBit) >= transaction_begin_; }
   Slot NextSlot();
   template <class Key>
   Slot FindOrAddKey(Key key);
@@ -189,12 +226,17 @@ class Table {
     }
   }
   Value ReadStored(Slot slot, ColumnId column) const;
-  void PushVersion(Slot slot, Stamp stamp) {
-    Header& header = headers_[slot];
+  uint8_t* NextEntry() {
+    if (log_next_ > kVersionsMax) [[unlikely]]
+      TooManyVersions();
     const uint64_t at = log_.size();
     log_.resize(at + version_bytes_);
-    uint8_t* entry = log_.data() + at;
-    const VersionHead head{header.stamp, header.older_and_exists, slot};
+    return log_.data() + at;
+  }
+  void PushVersion(Slot slot) {
+    const Header header = headers_[slot];
+    const VersionHead head{transaction_, header, slot};
+    uint8_t* entry = NextEntry();
     std::memcpy(entry, &head, sizeof(head));
     entry += sizeof(head);
     if (single_word_) {  // the usual row: one load and one store
@@ -205,9 +247,9 @@ class Table {
         entry += column.width;
       }
     }
-    header.stamp = stamp;
-    header.older_and_exists = (header.older_and_exists & kExistsBit) | log_next_++;
+    headers_[slot] = (header & kExistsBit) | log_next_++;
   }
+  [[noreturn]] static void TooManyVersions();
   void PopVersion();
   void CreateFromDefault(Slot slot);
   void SetExists(Slot slot, bool exists);
@@ -230,7 +272,9 @@ class Table {
 
   Buffer log_;  // VersionHead + row image, version_bytes_ each
   uint32_t version_bytes_;
-  VersionId log_next_ = 1;  // id of the next entry of log_
+  VersionId log_next_ = 1;           // id of the next entry of log_
+  VersionId transaction_begin_ = 1;  // id of the first entry of the transaction that runs
+  Stamp transaction_ = 0;            // which one that is
 
   std::vector<Slot> free_;     // slots that no key has
   std::vector<Slot> touched_;  // slots added or emptied in this epoch: candidates for free_

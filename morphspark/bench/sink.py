@@ -6,12 +6,14 @@ Streaming Ledger through Spark, three queries that take turns in one session:
     dict loop    foreachBatch: toArrow(), a Python dict loop, statuses back to Arrow; keeps and writes nothing
     toArrow      foreachBatch: toArrow() and nothing else: what reaching Python costs at all
 
-Events come from Parquet files, one per micro-batch, so that no generator is measured. A micro-batch's time is the
-trigger's, as Spark's progress reports it, with Spark's own logs in it.
+Events come from Parquet files, one per micro-batch, so that no generator is measured: a file is moved into the
+folder of one query, and the next into another's when that micro-batch is done. A micro-batch's time is the trigger's,
+as Spark's progress reports it, with Spark's own logs in it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
 import time
@@ -30,40 +32,39 @@ from morphspark.session import local_session
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-POLL_S = 0.01
+POLL_S = 0.02
 
 Body = Callable[["DataFrame", int], Any]
 
 
 def run(quick: bool) -> Report:
-    spark = local_session("morphspark bench sink")
+    spark = local_session("morphspark bench sink", {"spark.sql.streaming.pollingDelay": f"{POLL_S * 1e3:.0f}ms"})
     report = Report("sink")
     try:
-        # The first micro-batches of a query meet new keys and cold code: they are not measured.
-        _measure(spark, report, events=100_000, turns=2 if quick else 8, warm_up=3, batches=5 if quick else 9)
-        _measure(
-            spark,
-            report,
-            events=1_000_000,
-            turns=1 if quick else 4,
-            warm_up=1 if quick else 2,
-            batches=1 if quick else 4,
-        )
+        # The first micro-batches of a query meet new keys and code that Java has not compiled: they are not measured.
+        _measure(spark, report, events=100_000, warm_up=8 if quick else 16, batches=9 if quick else 48)
+        _measure(spark, report, events=1_000_000, warm_up=1 if quick else 2, batches=1 if quick else 9)
     finally:
         spark.stop()
     return report
 
 
-def _measure(spark: SparkSession, report: Report, events: int, turns: int, warm_up: int, batches: int) -> None:
-    contestants = {"morphspark": _morphspark, "dict loop": _dict_loop, "toArrow": _to_arrow}
-    seconds: dict[str, list[float]] = {name: [] for name in contestants}
-    with tempfile.TemporaryDirectory(prefix="morphspark-bench-") as folder:
-        _write_events(Path(folder), events, warm_up + batches)
-        for turn in range(turns):
-            progress(turn, turns)
-            for name, make in contestants.items():
-                seconds[name] += _query(spark, make, Path(folder))[warm_up:]
-    progress(turns, turns)
+def _measure(spark: SparkSession, report: Report, events: int, warm_up: int, batches: int) -> None:
+    bodies = {"morphspark": _morphspark, "dict loop": _dict_loop, "toArrow": _to_arrow}
+    seconds: dict[str, list[float]] = {name: [] for name in bodies}
+    with tempfile.TemporaryDirectory(prefix="morphspark-bench-") as folder, contextlib.ExitStack() as stack:
+        files = _write_events(Path(folder) / "events", events, warm_up + batches)
+        contestants = {
+            name: stack.enter_context(_Contestant(spark, Path(folder) / name.replace(" ", "-"), make, files[0]))
+            for name, make in bodies.items()
+        }
+        for turn in range(warm_up + batches):
+            progress(turn, warm_up + batches)
+            for name, contestant in contestants.items():
+                spent = contestant.process(files[turn])
+                if turn >= warm_up:
+                    seconds[name].append(spent)
+    progress(warm_up + batches, warm_up + batches)
     size = f"{events // 1000:,} k"
     rates = {name: report.measured(f"{name}, {size} events", events, spent) for name, spent in seconds.items()}
     bar = 1.0 if events == 100_000 else None
@@ -72,31 +73,47 @@ def _measure(spark: SparkSession, report: Report, events: int, turns: int, warm_
     report.bar(f"vs_toarrow{suffix}", rates["morphspark"] / rates["toArrow"], None)
 
 
-def _write_events(folder: Path, events: int, batches: int) -> None:
-    for number in range(batches):
-        file = folder / f"{number:04}.parquet"
+def _write_events(folder: Path, events: int, count: int) -> list[Path]:
+    folder.mkdir()
+    files = [folder / f"{number:04}.parquet" for number in range(count)]
+    for number, file in enumerate(files):
         table = streaming_ledger.generate(events, seed=7, first=number * events)
         pq.write_table(table, file, compression="lz4", row_group_size=events // 2)  # a group for each of two cores
-        os.utime(file, (number, number))  # Spark takes the oldest file first
+    return files
 
 
-def _query(spark: SparkSession, make: Callable[[Path], Body], events: Path) -> list[float]:
-    """Run a query over all files, one per micro-batch; the seconds of each."""
-    schema = spark.read.parquet(str(events)).schema
-    files = len(list(events.glob("*.parquet")))
-    stream = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(events))
-    with tempfile.TemporaryDirectory(prefix="morphspark-bench-") as folder:
-        writer = stream.writeStream.foreachBatch(make(Path(folder)))
-        query = writer.option("checkpointLocation", f"{folder}/checkpoint").start()
-        spent: dict[int, float] = {}
-        while len(spent) < files:
-            if query.exception() is not None:
-                raise RuntimeError(f"the query failed: {query.exception()}")
-            reports = [one for one in query.recentProgress if one["numInputRows"]]
-            spent.update({one["batchId"]: one["durationMs"]["triggerExecution"] / 1e3 for one in reports})
+class _Contestant:
+    """A query that gets one file at a time."""
+
+    def __init__(self, spark: SparkSession, folder: Path, make: Callable[[Path], Body], example: Path):
+        self._inbox = folder / "inbox"
+        self._inbox.mkdir(parents=True)
+        schema = spark.read.parquet(str(example)).schema
+        stream = spark.readStream.schema(schema).parquet(str(self._inbox))
+        writer = stream.writeStream.foreachBatch(make(folder))
+        self._query = writer.option("checkpointLocation", str(folder / "checkpoint")).start()
+        self._files = 0
+
+    def process(self, file: Path) -> float:
+        """Run a micro-batch with the events of a file; the seconds it took."""
+        unseen = self._inbox / f".{self._files:06}.parquet"
+        os.link(file, unseen)  # Spark must not see half a file, so it comes in one step under a new name
+        unseen.rename(self._inbox / unseen.name[1:])
+        batch = self._files
+        self._files += 1
+        while True:
+            if self._query.exception() is not None:
+                raise RuntimeError(f"the query failed: {self._query.exception()}")
+            report = self._query.lastProgress
+            if report is not None and report["batchId"] >= batch and report["numInputRows"]:
+                return float(report["durationMs"]["triggerExecution"]) / 1e3
             time.sleep(POLL_S)
-        query.stop()
-        return [spent[batch] for batch in sorted(spent)]
+
+    def __enter__(self) -> _Contestant:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._query.stop()
 
 
 def _morphspark(folder: Path) -> Body:

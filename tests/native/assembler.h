@@ -243,11 +243,12 @@ class Stage {
     Machine machine(context, &frame);
     Result result;
     for (int64_t row = 0; row < rows; ++row) {
-      const Stamp stamp = next_stamp_++;
+      for (const auto& table : tables_) table->Begin(next_stamp_);
+      ++next_stamp_;
       const TransactionCode& code = code_.transactions[transactions[row]];
-      const ReasonId reason = machine.Run(code, static_cast<BatchRow>(row), row, stamp);
+      const ReasonId reason = machine.Run(code, static_cast<BatchRow>(row), row);
       if (reason != kNoReason) {
-        for (const auto& table : tables_) table->Undo(stamp);
+        for (const auto& table : tables_) table->Undo();
       }
       result.reasons.push_back(reason == kStringLimit ? "string limit" : code_.reasons[reason]);
     }

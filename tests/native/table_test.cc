@@ -154,15 +154,16 @@ class Simulation {
   void Transaction(Stamp stamp) {
     const Model before = model_;
     const int operations = static_cast<int>(random_() % 6);
-    for (int i = 0; i < operations; ++i) Operation(stamp);
+    table_.Begin(stamp);
+    for (int i = 0; i < operations; ++i) Operation();
     if (random_() % 3 == 0) {
-      table_.Undo(stamp);
+      table_.Undo();
       model_ = before;
       BOOST_REQUIRE(Contents(table_) == model_);
     }
   }
 
-  void Operation(Stamp stamp) {
+  void Operation() {
     const auto key = static_cast<int64_t>(random_() % 60);
     const Slot slot = FindOrAdd(&table_, key);
     const bool exists = model_.contains(key);
@@ -172,18 +173,18 @@ class Simulation {
     switch (random_() % 4) {
       case 0:
         if (exists) break;
-        table_.Insert(slot, stamp);
+        table_.Insert(slot);
         for (ColumnId column = 0; column < kColumns; ++column) table_.Store(slot, column, ValueOf(row, column));
         model_[key] = row;
         break;
       case 1:
-        table_.Delete(slot, stamp);
+        table_.Delete(slot);
         model_.erase(key);
         break;
       default: {
         if (!table_.Readable(slot)) break;
         const auto column = static_cast<ColumnId>(random_() % kColumns);
-        table_.Own(slot, stamp);
+        table_.Own(slot);
         table_.Store(slot, column, ValueOf(row, column));
         SetColumn(&model_.try_emplace(key, kDefault).first->second, column, row);
       }
@@ -224,31 +225,37 @@ TableSpec Integers(bool has_default = false) {
   return spec;
 }
 
-void Put(Table* table, int64_t key, int64_t value, Stamp stamp) {
+void Put(Table* table, int64_t key, int64_t value) {
   const Slot slot = table->FindOrAdd(key);
   if (table->Exists(slot))
-    table->Own(slot, stamp);
+    table->Own(slot);
   else
-    table->Insert(slot, stamp);
+    table->Insert(slot);
   table->Store(slot, 0, testing::IntValue(value));
+}
+
+void PutAlone(Table* table, int64_t key, int64_t value, Stamp stamp) {
+  table->Begin(stamp);
+  Put(table, key, value);
 }
 
 BOOST_AUTO_TEST_CASE(undo_takes_back_one_transaction_and_no_more) {
   Table table(Integers());
-  Put(&table, 1, 10, 1);
-  Put(&table, 1, 20, 2);
-  Put(&table, 2, 20, 2);
-  Put(&table, 1, 30, 3);
-  Put(&table, 1, 31, 3);
+  table.Begin(1);
+  Put(&table, 1, 10);
+  table.Begin(2);
+  Put(&table, 1, 20);
+  table.Begin(3);
+  Put(&table, 1, 30);
+  Put(&table, 1, 31);
+  Put(&table, 2, 30);
   const Slot one = table.FindOrAdd(1), two = table.FindOrAdd(2);
-  table.Undo(3);
+  table.Undo();
   BOOST_TEST(testing::Stored<Kind::kInt64>(table, one, 0).i == 20);
-  table.Undo(3);  // it has nothing left to undo
-  BOOST_TEST(testing::Stored<Kind::kInt64>(table, one, 0).i == 20);
-  table.Undo(2);
-  BOOST_TEST(testing::Stored<Kind::kInt64>(table, one, 0).i == 10);
   BOOST_TEST(!table.Exists(two));
   BOOST_TEST(table.rows() == 1u);
+  table.Undo();  // it has nothing left to undo
+  BOOST_TEST(testing::Stored<Kind::kInt64>(table, one, 0).i == 20);
   BOOST_TEST(table.Validate());
   table.CommitEpoch();
   BOOST_TEST(table.rows() == 1u);
@@ -257,18 +264,22 @@ BOOST_AUTO_TEST_CASE(undo_takes_back_one_transaction_and_no_more) {
 
 BOOST_AUTO_TEST_CASE(a_row_deleted_and_inserted_again_in_one_transaction) {
   Table table(Integers());
-  Put(&table, 1, 10, 1);
+  table.Begin(1);
+  Put(&table, 1, 10);
   table.CommitEpoch();
   const Slot slot = table.FindOrAdd(1);
-  table.Delete(slot, 2);
-  table.Delete(slot, 2);
+  table.Begin(2);
+  table.Delete(slot);
+  table.Delete(slot);
   BOOST_TEST(table.rows() == 0u);
-  Put(&table, 1, 20, 2);
+  Put(&table, 1, 20);
   BOOST_TEST(testing::Stored<Kind::kInt64>(table, slot, 0).i == 20);
-  table.Undo(2);
+  table.Undo();
   BOOST_TEST(testing::Stored<Kind::kInt64>(table, slot, 0).i == 10);
-  table.Delete(slot, 3);
-  Put(&table, 1, 30, 4);
+  table.Begin(3);
+  table.Delete(slot);
+  table.Begin(4);
+  Put(&table, 1, 30);
   table.CommitEpoch();
   BOOST_TEST(table.FindOrAdd(1) == slot);
   BOOST_TEST(testing::Stored<Kind::kInt64>(table, slot, 0).i == 30);
@@ -281,9 +292,10 @@ BOOST_AUTO_TEST_CASE(a_default_row_exists_only_once_written) {
   BOOST_TEST(table.Readable(slot));
   BOOST_TEST(!table.Exists(slot));
   BOOST_TEST(testing::Stored<Kind::kInt64>(table, slot, 0).i == 0);
-  table.Own(slot, 1);
+  table.Begin(1);
+  table.Own(slot);
   BOOST_TEST(table.Exists(slot));
-  table.Undo(1);
+  table.Undo();
   BOOST_TEST(!table.Exists(slot));
   table.CommitEpoch();
   BOOST_TEST(table.index().size() == 0u);
@@ -293,7 +305,7 @@ BOOST_AUTO_TEST_CASE(a_default_row_exists_only_once_written) {
 BOOST_AUTO_TEST_CASE(slots_are_used_again_after_deletes_and_after_keys_without_rows) {
   Table table(Integers());
   Stamp stamp = 1;
-  for (int64_t key = 0; key < 1'000; ++key) Put(&table, key, key, stamp++);
+  for (int64_t key = 0; key < 1'000; ++key) PutAlone(&table, key, key, stamp++);
   table.CommitEpoch();
   const uint64_t bytes = table.bytes_reserved();
   for (int64_t epoch = 1; epoch <= 50; ++epoch) {
@@ -302,10 +314,11 @@ BOOST_AUTO_TEST_CASE(slots_are_used_again_after_deletes_and_after_keys_without_r
     }
     table.CommitEpoch();
     for (int64_t key = 0; key < 500; ++key) {
-      table.Delete(table.FindOrAdd((epoch - 1) * 500 + key), stamp++);
+      table.Begin(stamp++);
+      table.Delete(table.FindOrAdd((epoch - 1) * 500 + key));
     }
     if (epoch % 2) table.CommitEpoch();  // else the slots are free only at the end of the epoch
-    for (int64_t key = 0; key < 500; ++key) Put(&table, 500 + epoch * 500 + key, key, stamp++);
+    for (int64_t key = 0; key < 500; ++key) PutAlone(&table, 500 + epoch * 500 + key, key, stamp++);
     table.CommitEpoch();
     BOOST_REQUIRE_EQUAL(table.rows(), 1'000u);
     BOOST_REQUIRE(table.Validate());
@@ -317,10 +330,10 @@ BOOST_AUTO_TEST_CASE(slots_are_used_again_after_deletes_and_after_keys_without_r
 
 BOOST_AUTO_TEST_CASE(a_rollback_gives_back_the_keys_it_added) {
   Table table(Integers());
-  Put(&table, 1, 1, 1);
+  PutAlone(&table, 1, 1, 1);
   table.CommitEpoch();
   for (int epoch = 0; epoch < 20; ++epoch) {
-    for (int64_t key = 0; key < 1'000; ++key) Put(&table, key, key, 2 + static_cast<Stamp>(key));
+    for (int64_t key = 0; key < 1'000; ++key) PutAlone(&table, key, key, 2 + static_cast<Stamp>(key));
     table.RollbackEpoch();
     BOOST_REQUIRE(table.Validate());
     BOOST_REQUIRE_EQUAL(table.index().size(), 1u);
@@ -339,10 +352,11 @@ BOOST_AUTO_TEST_CASE(strings_that_are_overwritten_are_given_back) {
     const std::string text(1'000, static_cast<char>('a' + epoch % 26));
     for (int64_t key = 0; key < 100; ++key, ++stamp) {
       const Slot slot = table.FindOrAdd(key);
+      table.Begin(stamp);
       if (table.Exists(slot))
-        table.Own(slot, stamp);
+        table.Own(slot);
       else
-        table.Insert(slot, stamp);
+        table.Insert(slot);
       for (ColumnId column : {0u, 2u}) table.Store(slot, column, testing::StringValue(text));
       table.Store(slot, 1, testing::IntValue(key));
     }
@@ -365,7 +379,7 @@ BOOST_AUTO_TEST_CASE(a_version_log_is_reused_not_grown) {
   Stamp stamp = 1;
   uint64_t bytes = 0;
   for (int epoch = 0; epoch < 100; ++epoch) {
-    for (int i = 0; i < 1'000; ++i) Put(&table, i % 10, i, stamp++);
+    for (int i = 0; i < 1'000; ++i) PutAlone(&table, i % 10, i, stamp++);
     table.CommitEpoch();
     if (epoch == 5) bytes = table.bytes_reserved();
   }
@@ -378,7 +392,8 @@ BOOST_AUTO_TEST_CASE(nan_is_stored_in_one_form) {
   spec.columns = {Kind::kFloat64};
   Table table(spec);
   const Slot slot = table.FindOrAdd(1);
-  table.Insert(slot, 1);
+  table.Begin(1);
+  table.Insert(slot);
   table.Store(slot, 0, testing::FloatValue(-std::numeric_limits<double>::quiet_NaN()));
   BOOST_TEST(testing::Stored<Kind::kInt64>(table, slot, 0).i == 0x7FF8000000000000);
   table.Store(slot, 0, testing::FloatValue(-0.0));
