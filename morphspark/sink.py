@@ -46,6 +46,7 @@ from .app import App
 from .config import Config
 from .engine import Engine
 from .errors import ClosedError, ConfigError, EpochError, SchemaError
+from .metrics import ms_since
 from .pipeline import Output, Pipeline, Stored
 
 if TYPE_CHECKING:
@@ -129,13 +130,13 @@ class Sink:
             to_arrow_ms = 0.0
             if runs:
                 events, schema = self._events(df)
-                to_arrow_ms = _ms_since(started)
+                to_arrow_ms = ms_since(started)
                 output = pipeline.run(epoch_id, events, schema, self._order_type(schema))
             else:
                 output = pipeline.last()
             handing = time.perf_counter()
             self._hand_over(spark, output)
-            self._report(output, runs, to_arrow_ms, _ms_since(handing), _ms_since(started))
+            self._report(output, runs, to_arrow_ms, ms_since(handing), ms_since(started))
 
     def _events(self, df: DataFrame) -> tuple[pa.Table, StructType]:
         """The events, and the schema that they shall have again when they come back."""
@@ -340,7 +341,3 @@ def _frame(df: Any, name: str) -> DataFrame:
     if not hasattr(df, "toArrow"):
         raise TypeError(f"Sink({name}=…): the function returned a {type(df).__name__}, not a DataFrame")
     return df
-
-
-def _ms_since(started: float) -> float:
-    return (time.perf_counter() - started) * 1e3
