@@ -58,6 +58,14 @@ def counter():
 
 
 @pytest.fixture
+def declared():
+    """An app that knows its event types, so that mistakes show when a function is traced."""
+    from declared import Declared
+
+    return Declared()
+
+
+@pytest.fixture
 def opened():
     """Open both engines of an app; closed when the test ends."""
     pairs = []
