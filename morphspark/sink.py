@@ -98,6 +98,8 @@ class Sink:
         for name, function in {"pre": pre, "post": post, "late_output": late_output}.items():
             if function is not None:
                 _check_callable(name, function)
+        if config is not None and not isinstance(config, Config):
+            raise ConfigError(f"Sink(config=…): expected an ms.Config(…), got a {type(config).__name__}")
         if query_id is None and is_remote():
             raise ConfigError(QUERY_ID_NEEDED)
         self.app = app
@@ -282,7 +284,12 @@ def _session_config(spark: SparkSession | None) -> Config:
 
 
 def _local_path(path: str | os.PathLike[str]) -> str:
-    text = os.fspath(path)
+    text = os.fspath(path) if isinstance(path, str | os.PathLike) else None
+    if not isinstance(text, str) or not text:
+        raise ConfigError(
+            f"Sink(path={path!r}): expected a folder for what the sink keeps, as a string or a pathlib.Path, "
+            f"such as 'state/ledger'"
+        )
     text = re.sub(r"^file:(//)?(?=/)", "", text)
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]*:/", text):
         raise ConfigError(f"Sink(path={path!r}): expected a local or mounted folder, not an object store or HDFS")

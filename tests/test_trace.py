@@ -261,6 +261,17 @@ def test_unknown_columns_with_a_suggestion(declared):
     refused(declared, row, "table 't' has no column 'vv'; did you mean 'v'?")
 
 
+def test_what_a_table_does_is_looked_for_at_a_row(declared):
+    def delete(e):
+        declared.t[e.i].delete()
+
+    def insert(e):
+        declared.pairs[e.i, e.s].insert(d=1)
+
+    refused(declared, delete, "table 't' has no column 'delete' (columns: v, f, s)", "write t.delete(key)")
+    refused(declared, insert, "table 'pairs' has no column 'insert'", "write pairs.insert(key, column=value, …)")
+
+
 def test_types_come_with_the_first_batch(opened):
     """Without events= the same mistakes are found when the first batch brings the types; nothing runs."""
     app = ms.App("later")
