@@ -40,17 +40,6 @@ Status CheckColumns(const EpochInput& input) {
   return Status::Ok();
 }
 
-bool Less(Kind kind, const Value& a, const Value& b) {
-  switch (kind) {
-    case Kind::kString:
-      return CompareBytes(a.s, b.s) < 0;
-    case Kind::kDecimal:
-      return a.d < b.d;
-    default:
-      return a.i < b.i;
-  }
-}
-
 // Rows with a whole key are sorted by it, so the last of them has the largest timestamp; a row whose key is broken
 // elsewhere may still have a larger one.
 std::optional<BatchRow> LargestTimestamp(const ColumnView& timestamps, const Order& order) {
@@ -59,7 +48,7 @@ std::optional<BatchRow> LargestTimestamp(const ColumnView& timestamps, const Ord
   for (int64_t position = order.keyed; position < order.running; ++position) {
     Value own, best;
     if (!timestamps.Load(order.Row(position), &own)) continue;
-    if (!largest || (timestamps.Load(*largest, &best) && Less(timestamps.kind, best, own)))
+    if (!largest || (timestamps.Load(*largest, &best) && CompareValues(timestamps.kind, best, own) < 0))
       largest = order.Row(position);
   }
   return largest;

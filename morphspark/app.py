@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -75,13 +76,11 @@ class App:
     ):
         self.name = trace.check_name(name, "app")
         self.order_by = _order_columns(order_by)
-        self.events = None if events is None else {
-            column: types.parse(kind, f"events[{column!r}]") for column, kind in events.items()
-        }  # fmt: skip
+        self.events = None if events is None else _event_types(events)
         if late not in LATE_POLICIES:
-            raise ConfigError(f"late={late!r}: expected one of {', '.join(LATE_POLICIES)}")
+            raise ConfigError(f"App(late={late!r}): expected one of {', '.join(LATE_POLICIES)}")
         self.late = late
-        self.seed = int(seed)
+        self.seed = _seed(seed)
         self._tables: dict[str, TableSpec] = {}
         self._transactions: list[Transaction] = []
         self._check_order_types()
@@ -182,13 +181,46 @@ def check_order_type(column: str, kind: Type) -> None:
 
 
 def _order_columns(order_by: str | Sequence[str] | None) -> tuple[str, ...]:
-    columns = () if order_by is None else (order_by,) if isinstance(order_by, str) else tuple(order_by)
-    if not all(isinstance(column, str) for column in columns) or len(set(columns)) != len(columns):
-        raise ConfigError(f"order_by={order_by!r}: expected a column name or a list of different ones")
-    return columns
+    columns = () if order_by is None else (order_by,) if isinstance(order_by, str) else order_by
+    fits = isinstance(columns, Sequence) and all(isinstance(column, str) and column for column in columns)
+    if not fits or len(set(columns)) != len(columns):
+        raise ConfigError(
+            f"App(order_by={order_by!r}): expected a column name or a list of different ones, such as 'ts' or "
+            f"['ts', 'id']; leave it out if events are to run in the order in which they come"
+        )
+    return tuple(columns)
+
+
+def _event_types(events: Any) -> dict[str, Type]:
+    example = "{'ts': 'int64', 'kind': 'string'}"
+    if not isinstance(events, Mapping):
+        raise ConfigError(
+            f"App(events={events!r}): expected a dict of column names and types, such as {example}; "
+            f"leave it out to take the types of the first batch"
+        )
+    for column in events:
+        if not isinstance(column, str):
+            raise ConfigError(f"App(events=…): column {column!r}: expected a name, as in {example}")
+    return {column: types.parse(kind, f"events[{column!r}]") for column, kind in events.items()}
+
+
+def _seed(seed: Any) -> int:
+    if isinstance(seed, bool) or not hasattr(seed, "__index__"):
+        raise ConfigError(f"App(seed={seed!r}): expected a whole number, such as 42")
+    return operator.index(seed)
+
+
+def _check_dict(given: Any, what: str, of: str, example: str) -> None:
+    if not isinstance(given, Mapping):
+        raise TraceError(f"{what}={given!r}: expected a dict of column names and {of}, such as {example}")
 
 
 def _key_parts(table: str, key: Any) -> tuple[tuple[str, Type], ...]:
+    if isinstance(key, list | tuple):
+        raise TraceError(
+            f"table {table!r}: key={key!r}: the parts of a key have names; expected a dict, such as "
+            f"{{'venue': 'string', 'symbol': 'string'}}"
+        )
     parts = dict(key) if isinstance(key, Mapping) else {"key": key}
     if not parts:
         raise TraceError(f"table {table!r}: the key has no parts")
@@ -202,8 +234,9 @@ def _key_parts(table: str, key: Any) -> tuple[tuple[str, Type], ...]:
 
 
 def _value_columns(table: str, columns: Mapping[str, Any], parts: tuple[tuple[str, Type], ...]) -> dict[str, Type]:
+    _check_dict(columns, f"table {table!r}: columns", "types", "{'balance': 'int64'}")
     if not columns:
-        raise TraceError(f"table {table!r} has no columns")
+        raise TraceError(f"table {table!r} has no columns; give it at least one, such as {{'balance': 'int64'}}")
     kinds = {}
     for name, kind in columns.items():
         trace.check_name(name, f"table {table!r}: column")
@@ -217,6 +250,7 @@ def _value_columns(table: str, columns: Mapping[str, Any], parts: tuple[tuple[st
 
 
 def _default_values(table: str, kinds: Mapping[str, Type], default: Mapping[str, Any]) -> tuple[Any, ...]:
+    _check_dict(default, f"table {table!r}: default", "values", "{'balance': 0}")
     for name in default:
         if name not in kinds:
             raise TraceError(trace.unknown_name(name, f"default of table {table!r}", kinds))

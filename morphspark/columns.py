@@ -24,6 +24,7 @@ from .trace import unknown_name
 from .types import Type
 
 _NULLS = types.list_of(types.NULL)  # of empty lists only: the elements take their type later
+_NO_COLUMN = (pa.ArrowException, OverflowError, TypeError, ValueError)  # what pyarrow raises for a pandas column
 RESERVED = ("_status", "_reason", "_epoch", "_ts", "_kind")
 
 
@@ -53,10 +54,41 @@ def as_table(data: Any) -> pa.Table:
     except ImportError:  # pragma: no cover - pandas is a dependency
         pd = None
     if pd is not None and isinstance(data, pd.DataFrame):
-        return pa.Table.from_pandas(data, preserve_index=False).replace_schema_metadata(None)
+        return _table_of_frame(data)
     raise SchemaError(
         f"a batch is a pyarrow.Table, a pyarrow.RecordBatch or a pandas.DataFrame, not a {type(data).__name__}"
     )
+
+
+def _table_of_frame(frame: Any) -> pa.Table:
+    twice = list(dict.fromkeys(frame.columns[frame.columns.duplicated()]))
+    if twice:
+        raise SchemaError(f"the frame has two columns called {', '.join(map(str, twice))}; rename one")
+    try:
+        return pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(None)
+    except _NO_COLUMN as error:
+        for name in frame.columns:
+            _check_convertible(name, frame[name])
+        raise SchemaError(f"the frame can't become a pyarrow.Table: {error}") from error
+
+
+def _check_convertible(name: Any, column: Any) -> None:
+    """Fail on a pandas column that Arrow has no type for, in most cases an object column of several types."""
+    try:
+        pa.array(column, from_pandas=True)
+    except _NO_COLUMN as error:
+        first: dict[str, int] = {}  # the first row of each type
+        for row, (value, null) in enumerate(zip(column, column.isna(), strict=True)):
+            if not null:
+                first.setdefault(type(value).__name__, row)
+        kinds = list(first)
+        if len(kinds) > 1:
+            found = f"holds {' and '.join(kinds)} (the first {kinds[1]} is in row {first[kinds[1]]}), expected one type"
+        else:
+            found = f"is {column.dtype} and can't become an Arrow column: {error}"
+        raise SchemaError(
+            f"column {name!r} {found}; convert it, frame[{name!r}] = frame[{name!r}].astype(…), or drop it"
+        ) from None
 
 
 def admit(data: Any, program: Program, fixed: Mapping[str, Type], max_rows: int, max_string_bytes: int) -> Batch:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Iterator
 from typing import Any
@@ -34,3 +35,8 @@ class Metrics:
 
     def __repr__(self) -> str:
         return f"<morphspark metrics of {len(self)} epochs>"
+
+
+def ms_since(started: float) -> float:
+    """Milliseconds since a reading of `time.perf_counter()`."""
+    return (time.perf_counter() - started) * 1e3

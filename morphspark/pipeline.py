@@ -32,6 +32,7 @@ import pyarrow.parquet as pq
 
 from .engine import Engine
 from .errors import EpochError
+from .metrics import ms_since
 
 # Columns in which the same few values come again and again.
 FEW_VALUES = ("_status", "_reason", "_epoch", "_kind")
@@ -87,7 +88,7 @@ class Pipeline:
         assert epoch == self.engine.epoch
         started = time.perf_counter()
         rows = self.engine.process(events)
-        process_ms = _ms_since(started)
+        process_ms = ms_since(started)
         late = self.engine.late
         # From here on the epoch is committed: if a write fails (a full disk), a repetition writes again.
         self._store = lambda: self._stored(epoch, _typed(rows, order_type), late, event_schema, process_ms)
@@ -121,7 +122,7 @@ class Pipeline:
         stored = self._write(f"{name}.parquet", rows)
         stored_late = self._write(f"{name}-late.parquet", late) if late is not None and len(late) else None
         counts = {name: self.engine.metrics[-1][name] for name in PROGRESS}
-        progress = {**counts, "process_ms": process_ms, "write_ms": _ms_since(started)}
+        progress = {**counts, "process_ms": process_ms, "write_ms": ms_since(started)}
         return Output(epoch, stored, stored_late, event_schema, progress)
 
     def _write(self, name: str, rows: pa.Table) -> Stored:
@@ -171,7 +172,3 @@ def _typed(rows: pa.Table, order_type: pa.DataType | None) -> pa.Table:
         return rows
     index = rows.schema.get_field_index("_ts")
     return rows.set_column(index, "_ts", rows.column(index).cast(order_type))
-
-
-def _ms_since(started: float) -> float:
-    return (time.perf_counter() - started) * 1e3

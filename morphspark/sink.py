@@ -46,6 +46,7 @@ from .app import App
 from .config import Config
 from .engine import Engine
 from .errors import ClosedError, ConfigError, EpochError, SchemaError
+from .metrics import ms_since
 from .pipeline import Output, Pipeline, Stored
 
 if TYPE_CHECKING:
@@ -97,6 +98,8 @@ class Sink:
         for name, function in {"pre": pre, "post": post, "late_output": late_output}.items():
             if function is not None:
                 _check_callable(name, function)
+        if config is not None and not isinstance(config, Config):
+            raise ConfigError(f"Sink(config=…): expected an ms.Config(…), got a {type(config).__name__}")
         if query_id is None and is_remote():
             raise ConfigError(QUERY_ID_NEEDED)
         self.app = app
@@ -129,13 +132,13 @@ class Sink:
             to_arrow_ms = 0.0
             if runs:
                 events, schema = self._events(df)
-                to_arrow_ms = _ms_since(started)
+                to_arrow_ms = ms_since(started)
                 output = pipeline.run(epoch_id, events, schema, self._order_type(schema))
             else:
                 output = pipeline.last()
             handing = time.perf_counter()
             self._hand_over(spark, output)
-            self._report(output, runs, to_arrow_ms, _ms_since(handing), _ms_since(started))
+            self._report(output, runs, to_arrow_ms, ms_since(handing), ms_since(started))
 
     def _events(self, df: DataFrame) -> tuple[pa.Table, StructType]:
         """The events, and the schema that they shall have again when they come back."""
@@ -281,7 +284,12 @@ def _session_config(spark: SparkSession | None) -> Config:
 
 
 def _local_path(path: str | os.PathLike[str]) -> str:
-    text = os.fspath(path)
+    text = os.fspath(path) if isinstance(path, str | os.PathLike) else None
+    if not isinstance(text, str) or not text:
+        raise ConfigError(
+            f"Sink(path={path!r}): expected a folder for what the sink keeps, as a string or a pathlib.Path, "
+            f"such as 'state/ledger'"
+        )
     text = re.sub(r"^file:(//)?(?=/)", "", text)
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]*:/", text):
         raise ConfigError(f"Sink(path={path!r}): expected a local or mounted folder, not an object store or HDFS")
@@ -340,7 +348,3 @@ def _frame(df: Any, name: str) -> DataFrame:
     if not hasattr(df, "toArrow"):
         raise TypeError(f"Sink({name}=…): the function returned a {type(df).__name__}, not a DataFrame")
     return df
-
-
-def _ms_since(started: float) -> float:
-    return (time.perf_counter() - started) * 1e3

@@ -44,6 +44,8 @@ _current: ContextVar[Tracer | None] = ContextVar("morphspark_tracer", default=No
 # How often a loop's body runs in each of the two traces.
 ITERATIONS = (2, 5)
 _NONE = Const(types.NULL, None)
+# What users look for at a row and find at its table: the arguments behind the key.
+_OF_A_TABLE = {"delete": "", "insert": ", column=value, …"}
 _CHANGES = (
     "a loop over ms.each depends on a Python value that changes from one iteration to the next (a counter, a list "
     "being built); count with ms.count(e.items), add up with ms.sum(…), or keep such values in tables"
@@ -64,7 +66,7 @@ def check_name(name: Any, what: str) -> str:
 def unknown_name(name: str, what: str, known: Iterable[str]) -> str:
     """The words for a name that is not there, with the nearest one that is."""
     known = list(known)
-    near = difflib.get_close_matches(name, known, n=1)
+    near = difflib.get_close_matches(str(name), known, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     shown = ", ".join(known[:20]) + (", …" if len(known) > 20 else "")
     return f"{what} has no column {name!r}{hint} (columns: {shown or 'none'})"
@@ -376,7 +378,9 @@ class Row(Traced):
         for column, kind in self._table.columns:
             if column == name:
                 return kind
-        raise trace_error(unknown_name(name, f"table {self._table.name!r}", (c for c, _ in self._table.columns)))
+        table = self._table.name
+        hint = f"; write {table}.{name}(key{_OF_A_TABLE[name]})" if name in _OF_A_TABLE else ""
+        raise trace_error(unknown_name(name, f"table {table!r}", (c for c, _ in self._table.columns)) + hint)
 
 
 def row(table: TableSpec, key: Any) -> Row:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 import morphspark as ms
+from morphspark.apps.streaming_ledger import declare_books
 from morphspark.testing import both_engines
 
 sys.path.insert(0, str(Path(__file__).parent))  # scenario.py, strategies.py, …
@@ -27,15 +28,9 @@ settings.load_profile("long" if os.environ.get("MORPHSPARK_FUZZ") == "long" else
 
 @pytest.fixture
 def ledger():
-    """The app of api.md."""
+    """The app of api.md: as the streaming ledger, but a transfer moves money alone."""
     app = ms.App("ledger", order_by="ts")
-    accounts = app.table("accounts", key="string", columns={"balance": "int64"}, default={"balance": 0})
-    assets = app.table("assets", key="string", columns={"amount": "int64"}, default={"amount": 0})
-
-    @app.on(kind="deposit")
-    def deposit(e):
-        accounts[e.account].balance += e.amount
-        assets[e.asset].amount += e.quantity
+    accounts, _ = declare_books(app)
 
     @app.on(kind="transfer")
     def transfer(e):
@@ -60,6 +55,14 @@ def counter():
         return {"total": sums[e.key].total}
 
     return app
+
+
+@pytest.fixture
+def declared():
+    """An app that knows its event types, so that mistakes show when a function is traced."""
+    from declared import Declared
+
+    return Declared()
 
 
 @pytest.fixture

@@ -11,33 +11,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from model import (
-    AppModel,
-    Augment,
-    Col,
-    Const,
-    Delete,
-    Each,
-    Exists,
-    Expr,
-    Force,
-    Insert,
-    Let,
-    Op,
-    Read,
-    Reduce,
-    Require,
-    RowOf,
-    TransactionModel,
-    Var,
-    When,
-    Where,
-    Write,
-    parts,
-    statements,
-    unify,
-    walk,
-)
+import model as m
 
 from morphspark.types import FLOAT64, Type
 
@@ -55,7 +29,7 @@ def _exact(value: Any) -> Any:
 class Direct:
     """The whole stream: state, and one call per epoch."""
 
-    def __init__(self, app: AppModel):
+    def __init__(self, app: m.AppModel):
         self.app = app
         self.state: dict[str, dict[tuple, dict[str, Any]]] = {table.name: {} for table in app.tables}
         self.returned_types = _returned_types(app)
@@ -103,7 +77,7 @@ class Direct:
                 return self._run(transaction, event)
         return "unmatched", None, {}
 
-    def _run(self, transaction: TransactionModel, event: dict[str, Any]) -> tuple[str, str | None, dict[str, Any]]:
+    def _run(self, transaction: m.TransactionModel, event: dict[str, Any]) -> tuple[str, str | None, dict[str, Any]]:
         run = Run(self.app, self.state, event, self.hoisted[transaction.name])
         try:
             run.block(transaction.body, True)
@@ -125,41 +99,41 @@ def _accepts(value: Any, wanted: Any) -> bool:
     return value is not None and value in (wanted if isinstance(wanted, list) else [wanted])
 
 
-def _returned_types(app: AppModel) -> dict[str, Type]:
+def _returned_types(app: m.AppModel) -> dict[str, Type]:
     found: dict[str, list[Type]] = {}
     for transaction in app.transactions:
         for name, value in transaction.returns:
             found.setdefault(name, []).append(value.type)
-    return {name: unify(kinds) for name, kinds in found.items()}
+    return {name: m.unify(kinds) for name, kinds in found.items()}
 
 
-def hoisted(transaction: TransactionModel) -> dict[str, tuple[When, ...]]:
+def hoisted(transaction: m.TransactionModel) -> dict[str, tuple[m.When, ...]]:
     """For each bound name the blocks that must hold for its value to be computed.
 
     A value of a `when` block that is used after the block is computed always; used only inside, only there.
     """
-    uses: dict[str, list[tuple[When, ...]]] = {}
-    places: dict[str, tuple[When, ...]] = {}
+    uses: dict[str, list[tuple[m.When, ...]]] = {}
+    places: dict[str, tuple[m.When, ...]] = {}
 
-    def use(root: Any, path: tuple[When, ...]) -> None:
-        for one, _ in walk(root):
-            if isinstance(one, Var):
+    def use(root: Any, path: tuple[m.When, ...]) -> None:
+        for one, _ in m.walk(root):
+            if isinstance(one, m.Var):
                 uses.setdefault(one.name, []).append(path)
 
     for _, value in transaction.returns:
         use(value, ())
-    for statement, path in reversed(list(statements(transaction.body))):
-        if isinstance(statement, Let):
+    for statement, path in reversed(list(m.statements(transaction.body))):
+        if isinstance(statement, m.Let):
             path = _common([path, *uses.get(statement.name, [path])])
             places[statement.name] = path
-        if isinstance(statement, Force):
+        if isinstance(statement, m.Force):
             uses.setdefault(statement.name, []).append(path)
-        for part in parts(statement):
+        for part in m.parts(statement):
             use(part, path)
     return places
 
 
-def _common(paths: list[tuple[When, ...]]) -> tuple[When, ...]:
+def _common(paths: list[tuple[m.When, ...]]) -> tuple[m.When, ...]:
     shared = []
     for blocks in zip(*paths, strict=False):
         if any(block is not blocks[0] for block in blocks):
@@ -172,7 +146,7 @@ def _common(paths: list[tuple[When, ...]]) -> tuple[When, ...]:
 
 
 class Run:
-    def __init__(self, app: AppModel, state: Any, event: dict[str, Any], places: dict[str, tuple[When, ...]]):
+    def __init__(self, app: m.AppModel, state: Any, event: dict[str, Any], places: dict[str, tuple[m.When, ...]]):
         self.app, self.state, self.event, self.places = app, state, event, places
         self.names: dict[str, Any] = {}
         self.holds: dict[int, bool] = {}
@@ -180,45 +154,45 @@ class Run:
 
     def block(self, body: tuple[Any, ...], live: bool) -> None:
         for statement in body:
-            if isinstance(statement, Let):
+            if isinstance(statement, m.Let):
                 if all(self.holds[id(block)] for block in self.places[statement.name]):
                     self.names[statement.name] = self.bound(statement.value)
-            elif isinstance(statement, When):
+            elif isinstance(statement, m.When):
                 holds = live and self.needed(statement.condition)
                 self.holds[id(statement)] = holds
                 self.block(statement.body, holds)
             elif live:
                 self.statement(statement)
 
-    def bound(self, value: Expr | RowOf) -> Any:
-        return self.keys(value.keys or ()) if isinstance(value, RowOf) else self.value(value)
+    def bound(self, value: m.Expr | m.RowOf) -> Any:
+        return self.keys(value.keys or ()) if isinstance(value, m.RowOf) else self.value(value)
 
     def statement(self, statement: Any) -> None:
-        if isinstance(statement, Write):
+        if isinstance(statement, m.Write):
             value = self.value(statement.value)
             self.store(statement.row.table, self.key(statement.row), statement.column, value, statement.value.type)
-        elif isinstance(statement, Augment):
+        elif isinstance(statement, m.Augment):
             key = self.key(statement.row)
             left = self.read(statement.row.table, key)[statement.column]
             right = self.value(statement.value)
             kinds = statement.type, statement.value.type
             value = operate(statement.op, [left, right], kinds, statement.result)
             self.store(statement.row.table, key, statement.column, value, statement.result)
-        elif isinstance(statement, Insert):
+        elif isinstance(statement, m.Insert):
             self.insert(statement)
-        elif isinstance(statement, Delete):
+        elif isinstance(statement, m.Delete):
             table, key = statement.table, self.keys(statement.keys)
             if self.current(table, key) is not None:
                 self.writes[table, key] = None
-        elif isinstance(statement, Require):
+        elif isinstance(statement, m.Require):
             if not self.needed(statement.condition):
                 raise Abort(f"require: {statement.message}")
-        elif isinstance(statement, Each):
+        elif isinstance(statement, m.Each):
             for elements in self.elements(statement.lists):
                 self.names.update(zip(statement.names, elements, strict=True))
                 self.block(statement.body, True)
 
-    def insert(self, statement: Insert) -> None:
+    def insert(self, statement: m.Insert) -> None:
         model = self.app.table(statement.table)
         key = self.keys(statement.keys)
         given = {name: (self.value(value), value.type) for name, value in statement.values}
@@ -236,10 +210,10 @@ class Run:
 
     # -- rows
 
-    def keys(self, parts_: tuple[Expr, ...]) -> tuple:
+    def keys(self, parts_: tuple[m.Expr, ...]) -> tuple:
         return tuple(self.value(part) for part in parts_)
 
-    def key(self, row: RowOf) -> tuple:
+    def key(self, row: m.RowOf) -> tuple:
         return self.names[row.handle] if row.handle else self.keys(row.keys or ())
 
     def current(self, table: str, key: tuple) -> dict[str, Any] | None:
@@ -262,38 +236,38 @@ class Run:
 
     # -- values
 
-    def needed(self, node: Expr) -> Any:
+    def needed(self, node: m.Expr) -> Any:
         value = self.value(node)
         if value is None:
             raise Abort("null")
         return value
 
-    def value(self, node: Expr) -> Any:
-        if isinstance(node, Const):
+    def value(self, node: m.Expr) -> Any:
+        if isinstance(node, m.Const):
             return _exact(node.value)
-        if isinstance(node, Col):
+        if isinstance(node, m.Col):
             return _exact(self.event[node.name])
-        if isinstance(node, Var):
+        if isinstance(node, m.Var):
             return self.names[node.name]
-        if isinstance(node, Read):
+        if isinstance(node, m.Read):
             return self.read(node.row.table, self.key(node.row))[node.column]
-        if isinstance(node, Exists):
+        if isinstance(node, m.Exists):
             return self.current(node.row.table, self.key(node.row)) is not None
-        if isinstance(node, Where):
+        if isinstance(node, m.Where):
             chosen = node.chosen if self.needed(node.condition) else node.other
             return convert(self.value(chosen), chosen.type, node.type)
-        if isinstance(node, Reduce):
+        if isinstance(node, m.Reduce):
             return self.reduce(node)
-        assert isinstance(node, Op)
+        assert isinstance(node, m.Op)
         return operate(node.op, [self.value(arg) for arg in node.args], [arg.type for arg in node.args], node.type)
 
-    def elements(self, lists: tuple[Col, ...]) -> list[tuple]:
+    def elements(self, lists: tuple[m.Col, ...]) -> list[tuple]:
         columns = [self.event[one.name] or [] for one in lists]
         if len({len(one) for one in columns}) > 1:
             raise Abort("list")
         return [tuple(map(_exact, row)) for row in zip(*columns, strict=True)]
 
-    def reduce(self, node: Reduce) -> Any:
+    def reduce(self, node: m.Reduce) -> Any:
         taken = []
         for elements in self.elements(node.lists):
             self.names.update(zip(node.names, elements, strict=True))

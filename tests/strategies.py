@@ -13,41 +13,10 @@ from decimal import Decimal
 from functools import cache
 from typing import Any
 
+import model as m
 import pyarrow as pa
 import scenario
 from hypothesis import strategies as st
-from model import (
-    AppModel,
-    Augment,
-    Col,
-    Const,
-    Delete,
-    Each,
-    Exists,
-    Expr,
-    Force,
-    Insert,
-    Let,
-    Op,
-    Read,
-    Reduce,
-    Require,
-    RowOf,
-    TableModel,
-    TransactionModel,
-    Var,
-    When,
-    Where,
-    Write,
-    arithmetic_type,
-    columns_used,
-    parts,
-    reduced_type,
-    source,
-    statements,
-    unify,
-    walk,
-)
 
 import morphspark as ms
 from morphspark.reference import open_reference
@@ -134,19 +103,19 @@ class Chooser:
 
 
 @st.composite
-def apps(draw: Any) -> AppModel:
+def apps(draw: Any) -> m.AppModel:
     return AppMaker(Chooser(draw)).app()
 
 
 class AppMaker:
     def __init__(self, choose: Chooser):
         self.choose = choose
-        self.tables: tuple[TableModel, ...] = ()
+        self.tables: tuple[m.TableModel, ...] = ()
         self.names: list[tuple[str, Type]] = []  # bound names in scope
-        self.handles: list[RowOf] = []
+        self.handles: list[m.RowOf] = []
         self.counter = 0
 
-    def app(self) -> AppModel:
+    def app(self) -> m.AppModel:
         choose = self.choose
         order = choose.pick([("ts",), ("ts", "seq"), (), ("ts",)])
         order_types = {"ts": ORDER_TYPES[choose.pick(["int64", "timestamp", "string", "decimal", "int64"])]}
@@ -156,11 +125,11 @@ class AppMaker:
         forced = not choose.maybe(5)
         transactions = tuple(self.transaction(i, forced) for i in range(1 + choose.below(3)))
         late = choose.pick(["admit", "divert", "admit", "fail"])
-        app = AppModel(order, events, choose.maybe(3), late, self.tables, transactions, forced)
-        used = columns_used(app)
+        app = m.AppModel(order, events, choose.maybe(3), late, self.tables, transactions, forced)
+        used = m.columns_used(app)
         return replace(app, used=used, events={name: events[name] for name in sorted(used)})
 
-    def table(self, index: int) -> TableModel:
+    def table(self, index: int) -> m.TableModel:
         choose = self.choose
         key = choose.pick(
             [
@@ -174,9 +143,9 @@ class AppMaker:
         kinds += [choose.pick(VALUE_TYPES) for _ in range(choose.below(3))]
         columns = tuple((f"c{i}", kind) for i, kind in enumerate(kinds))
         default = None if choose.maybe(5) else tuple(choose.pick(_PLAIN[kind]) for kind in kinds)
-        return TableModel(f"t{index}", key, columns, default)
+        return m.TableModel(f"t{index}", key, columns, default)
 
-    def transaction(self, index: int, forced: bool) -> TransactionModel:
+    def transaction(self, index: int, forced: bool) -> m.TransactionModel:
         choose = self.choose
         self.names, self.handles = [], []
         on = choose.pick(
@@ -198,16 +167,16 @@ class AppMaker:
                 returns.append((name, self.returned(name)))
         if forced:
             body = _with_forced(body, [value for _, value in returns])
-        return TransactionModel(f"tx{index}", on, body, tuple(returns))
+        return m.TransactionModel(f"tx{index}", on, body, tuple(returns))
 
-    def returned(self, name: str) -> Expr:
+    def returned(self, name: str) -> m.Expr:
         if name.startswith("r_num"):
             kind = self.choose.pick([INT64, FLOAT64, MONEY, FINE])
         else:
             kind = {"r_int": INT64, "r_text": STRING, "r_flag": BOOL, "r_time": TIMESTAMP}[name]
         bound = [one for one in self.names if _category(one[1]) == _category(kind)]
         if bound and self.choose.maybe(2):
-            return Var(*reversed(self.choose.pick(bound)))
+            return m.Var(*reversed(self.choose.pick(bound)))
         return self.expr(kind, 2)
 
     # -- statements
@@ -223,62 +192,62 @@ class AppMaker:
             makers += [lambda: self.when(depth), lambda: self.each(depth)] * 2
         return choose.pick(makers)()
 
-    def write(self) -> Write:
+    def write(self) -> m.Write:
         row, column, kind = self.cell()
-        return Write(row, column, kind, self.assignable(kind))
+        return m.Write(row, column, kind, self.assignable(kind))
 
     def augment(self) -> Any:
         row, column, kind = self.cell()
         op = self.choose.pick({"string": ["+"], "timestamp": ["+", "-"]}.get(kind.name, ["+", "-", "*", "//", "%"]))
         if kind == BOOL:
-            return Write(row, column, kind, self.expr(BOOL, 2))
+            return m.Write(row, column, kind, self.expr(BOOL, 2))
         value = self.expr(INT64 if kind == TIMESTAMP else kind, 1)
-        result = arithmetic_type(op, kind, value.type)
+        result = m.arithmetic_type(op, kind, value.type)
         if result is None or (kind == TIMESTAMP and result != TIMESTAMP):
-            return Write(row, column, kind, value if value.type == kind else self.leaf(kind))
-        return Augment(row, column, kind, op, result, value)
+            return m.Write(row, column, kind, value if value.type == kind else self.leaf(kind))
+        return m.Augment(row, column, kind, op, result, value)
 
-    def let(self) -> Let:
+    def let(self) -> m.Let:
         value = self.traced(self.choose.pick(VALUE_TYPES), 2)
-        return Let(self.bind(value.type), value)
+        return m.Let(self.bind(value.type), value)
 
-    def handle(self) -> Let:
+    def handle(self) -> m.Let:
         row = self.row(self.choose.pick(self.tables), plain=True)
         self.counter += 1
-        bound = RowOf(row.table, None, f"h{self.counter}")
+        bound = m.RowOf(row.table, None, f"h{self.counter}")
         self.handles.append(bound)
-        return Let(bound.handle, row)
+        return m.Let(bound.handle, row)
 
-    def require(self) -> Require:
-        return Require(self.expr(BOOL, 2), self.choose.pick(["no", "not enough", "ünï"]))
+    def require(self) -> m.Require:
+        return m.Require(self.expr(BOOL, 2), self.choose.pick(["no", "not enough", "ünï"]))
 
-    def insert(self) -> Insert:
+    def insert(self) -> m.Insert:
         table = self.choose.pick(self.tables)
         columns = table.columns
         if table.default is not None:
             columns = tuple(one for one in columns if not self.choose.maybe(3))
-        return Insert(table.name, self.key(table), tuple((n, self.assignable(k)) for n, k in columns))
+        return m.Insert(table.name, self.key(table), tuple((n, self.assignable(k)) for n, k in columns))
 
-    def delete(self) -> Delete:
+    def delete(self) -> m.Delete:
         table = self.choose.pick(self.tables)
-        return Delete(table.name, self.key(table))
+        return m.Delete(table.name, self.key(table))
 
-    def when(self, depth: int) -> When:
+    def when(self, depth: int) -> m.When:
         condition = self.expr(BOOL, 2)
-        return When(condition, self.body(depth - 1, self.choose.below(4)))
+        return m.When(condition, self.body(depth - 1, self.choose.below(4)))
 
-    def each(self, depth: int) -> Each:
+    def each(self, depth: int) -> m.Each:
         lists = self.lists()
         names, handles = list(self.names), list(self.handles)
         bound = tuple(self.bind(one.type.element) for one in lists)
         body = self.body(depth - 1, 1 + self.choose.below(3))
         self.names, self.handles = names, handles
-        return Each(lists, bound, body)
+        return m.Each(lists, bound, body)
 
-    def lists(self) -> tuple[Col, ...]:
+    def lists(self) -> tuple[m.Col, ...]:
         names = [name for name, kind in EVENT_COLUMNS.items() if kind.element is not None]
         count = self.choose.pick([1, 1, 2, 1, 3])
-        return tuple(Col(EVENT_COLUMNS[name], name) for name in (self.choose.pick(names) for _ in range(count)))
+        return tuple(m.Col(EVENT_COLUMNS[name], name) for name in (self.choose.pick(names) for _ in range(count)))
 
     def bind(self, kind: Type) -> str:
         self.counter += 1
@@ -288,34 +257,34 @@ class AppMaker:
 
     # -- rows
 
-    def cell(self) -> tuple[RowOf, str, Type]:
+    def cell(self) -> tuple[m.RowOf, str, Type]:
         table = self.choose.pick(self.tables)
         column, kind = self.choose.pick(table.columns)
         return self.row(table), column, kind
 
-    def row(self, table: TableModel, plain: bool = False) -> RowOf:
+    def row(self, table: m.TableModel, plain: bool = False) -> m.RowOf:
         handles = [one for one in self.handles if one.table == table.name]
         if handles and not plain and self.choose.maybe(2):
             return self.choose.pick(handles)
-        return RowOf(table.name, self.key(table, plain))
+        return m.RowOf(table.name, self.key(table, plain))
 
-    def key(self, table: TableModel, plain: bool = False) -> tuple[Expr, ...]:
+    def key(self, table: m.TableModel, plain: bool = False) -> tuple[m.Expr, ...]:
         return tuple(self.key_part(kind, plain) for _, kind in table.key)
 
-    def key_part(self, kind: Type, plain: bool) -> Expr:
+    def key_part(self, kind: Type, plain: bool) -> m.Expr:
         choose = self.choose
         bound = [one for one in self.names if one[1] == kind]
         if bound and choose.maybe(3):
-            return Var(*reversed(choose.pick(bound)))
+            return m.Var(*reversed(choose.pick(bound)))
         if choose.maybe(4):
-            return Const(kind, choose.pick(KEYS[kind][:3]))
+            return m.Const(kind, choose.pick(KEYS[kind][:3]))
         if not plain and choose.maybe(8):
             return self.expr(kind, 1)
-        return Col(kind, choose.pick([name for name, one in KEY_COLUMNS.items() if one == kind]))
+        return m.Col(kind, choose.pick([name for name, one in KEY_COLUMNS.items() if one == kind]))
 
     # -- expressions
 
-    def assignable(self, kind: Type) -> Expr:
+    def assignable(self, kind: Type) -> m.Expr:
         """A value that may be stored in a column of this type: other numbers too."""
         if kind == FLOAT64 and self.choose.maybe(4):
             return self.expr(self.choose.pick([INT64, MONEY]), 1)
@@ -323,99 +292,99 @@ class AppMaker:
             return self.expr(INT64, 1)
         return self.expr(kind, 2)
 
-    def expr(self, kind: Type, depth: int) -> Expr:
+    def expr(self, kind: Type, depth: int) -> m.Expr:
         if depth == 0 or self.choose.maybe(4):
             return self.leaf(kind)
         makers = [self.operator, self.where, self.operator, self.reduce, self.coalesce, self.extreme, self.unary]
         made = self.choose.pick(makers)(kind, depth - 1) if depth else None
         return made if made is not None else self.leaf(kind)
 
-    def leaf(self, kind: Type, depth: int = 0) -> Expr:
+    def leaf(self, kind: Type, depth: int = 0) -> m.Expr:
         choose = self.choose
         bound = [one for one in self.names if _category(one[1]) == _category(kind)]
         cells = [(t, c, k) for t in self.tables for c, k in t.columns if _category(k) == _category(kind)]
         which = choose.below(6)
         if which in (1, 4) and cells:
             table, column, found = choose.pick(cells)
-            return Read(found, self.row(table), column)
+            return m.Read(found, self.row(table), column)
         if which in (2, 5) and bound:
-            return Var(*reversed(choose.pick(bound)))
+            return m.Var(*reversed(choose.pick(bound)))
         if which == 3:
             values = [one for one in DOMAINS[kind] if one is not None]
             return _constant(kind, choose.pick(values + (HUGE if kind.name == "decimal" else [])))
         return self.column(kind)
 
-    def column(self, kind: Type) -> Expr:
-        return Col(kind, self.choose.pick([name for name, one in EVENT_COLUMNS.items() if one == kind]))
+    def column(self, kind: Type) -> m.Expr:
+        return m.Col(kind, self.choose.pick([name for name, one in EVENT_COLUMNS.items() if one == kind]))
 
-    def traced(self, kind: Type, depth: int) -> Expr:
+    def traced(self, kind: Type, depth: int) -> m.Expr:
         """An expression that is not a bare constant: Python would compute with two of those by itself."""
         made = self.expr(kind, depth)
-        return self.column(kind) if isinstance(made, Const) else made
+        return self.column(kind) if isinstance(made, m.Const) else made
 
-    def operator(self, kind: Type, depth: int) -> Expr | None:
+    def operator(self, kind: Type, depth: int) -> m.Expr | None:
         choose = self.choose
         if kind == BOOL:
             return self.condition(depth)
         if kind == STRING:
-            return Op(STRING, "+", (self.traced(STRING, depth), self.expr(STRING, depth)))
+            return m.Op(STRING, "+", (self.traced(STRING, depth), self.expr(STRING, depth)))
         if kind == TIMESTAMP:
             pair = (self.traced(TIMESTAMP, depth), self.expr(INT64, depth))
-            return Op(TIMESTAMP, *choose.pick([("+", pair), ("-", pair), ("+", pair[::-1])]))
+            return m.Op(TIMESTAMP, *choose.pick([("+", pair), ("-", pair), ("+", pair[::-1])]))
         if kind == INT64:
             if choose.maybe(8):
-                return Op(INT64, "-", (self.traced(TIMESTAMP, depth), self.expr(TIMESTAMP, depth)))
+                return m.Op(INT64, "-", (self.traced(TIMESTAMP, depth), self.expr(TIMESTAMP, depth)))
             pair = (self.traced(INT64, depth), self.expr(INT64, depth))
-            return Op(INT64, choose.pick(["+", "-", "*", "//", "%"]), choose.pick([pair, pair[::-1]]))
+            return m.Op(INT64, choose.pick(["+", "-", "*", "//", "%"]), choose.pick([pair, pair[::-1]]))
         if kind == FLOAT64 and choose.maybe(4):
-            return Op(FLOAT64, "/", (self.traced(INT64, depth), self.expr(INT64, depth)))
+            return m.Op(FLOAT64, "/", (self.traced(INT64, depth), self.expr(INT64, depth)))
         others = [INT64, FLOAT64, MONEY] if kind == FLOAT64 else [INT64, MONEY, FINE]
         pair = (self.traced(kind, depth), self.expr(choose.pick(others), depth))
         pair = choose.pick([pair, pair[::-1]])
         op = choose.pick(["+", "-", "*", "/", "//", "%"])
-        result = arithmetic_type(op, pair[0].type, pair[1].type)
-        return None if result is None or _category(result) != _category(kind) else Op(result, op, pair)
+        result = m.arithmetic_type(op, pair[0].type, pair[1].type)
+        return None if result is None or _category(result) != _category(kind) else m.Op(result, op, pair)
 
-    def condition(self, depth: int) -> Expr:
+    def condition(self, depth: int) -> m.Expr:
         choose = self.choose
         which = choose.below(7)
         if which == 0:
-            return Op(BOOL, choose.pick(["&", "|", "^"]), (self.traced(BOOL, depth), self.expr(BOOL, depth)))
+            return m.Op(BOOL, choose.pick(["&", "|", "^"]), (self.traced(BOOL, depth), self.expr(BOOL, depth)))
         if which in (1, 6):
-            return Exists(BOOL, self.row(choose.pick(self.tables)))
+            return m.Exists(BOOL, self.row(choose.pick(self.tables)))
         if which == 2:
-            return Op(BOOL, "is_null", (self.traced(choose.pick(VALUE_TYPES), depth),))
+            return m.Op(BOOL, "is_null", (self.traced(choose.pick(VALUE_TYPES), depth),))
         if which == 3:
             numbers = [INT64, FLOAT64, MONEY, FINE]
             pair = (self.traced(choose.pick(numbers), depth), self.expr(choose.pick(numbers), depth))
-            return Op(BOOL, choose.pick(COMPARISONS), pair)
+            return m.Op(BOOL, choose.pick(COMPARISONS), pair)
         kind = choose.pick(VALUE_TYPES)
         pair = (self.traced(kind, depth), self.expr(kind, depth))
-        return Op(BOOL, choose.pick(COMPARISONS[:2] if kind == BOOL else COMPARISONS), pair)
+        return m.Op(BOOL, choose.pick(COMPARISONS[:2] if kind == BOOL else COMPARISONS), pair)
 
-    def unary(self, kind: Type, depth: int) -> Expr | None:
+    def unary(self, kind: Type, depth: int) -> m.Expr | None:
         if kind == BOOL:
-            return Op(BOOL, "~", (self.traced(BOOL, depth),))
+            return m.Op(BOOL, "~", (self.traced(BOOL, depth),))
         if not kind.is_number:
             return None
         arg = self.traced(kind, depth)
-        return Op(arg.type, self.choose.pick(["-", "abs"]), (arg,))
+        return m.Op(arg.type, self.choose.pick(["-", "abs"]), (arg,))
 
-    def where(self, kind: Type, depth: int) -> Expr:
+    def where(self, kind: Type, depth: int) -> m.Expr:
         condition, chosen, other = self.expr(BOOL, depth), self.expr(kind, depth), self.alike(kind, depth)
-        return Where(unify([chosen.type, other.type]), condition, chosen, other)
+        return m.Where(m.unify([chosen.type, other.type]), condition, chosen, other)
 
-    def coalesce(self, kind: Type, depth: int) -> Expr:
+    def coalesce(self, kind: Type, depth: int) -> m.Expr:
         args = (self.expr(kind, depth), *(self.alike(kind, depth) for _ in range(1 + self.choose.below(2))))
-        return Op(unify([arg.type for arg in args]), "coalesce", args)
+        return m.Op(m.unify([arg.type for arg in args]), "coalesce", args)
 
-    def extreme(self, kind: Type, depth: int) -> Expr | None:
+    def extreme(self, kind: Type, depth: int) -> m.Expr | None:
         if kind == BOOL:
             return None
         args = (self.expr(kind, depth), *(self.alike(kind, depth) for _ in range(1 + self.choose.below(2))))
-        return Op(unify([arg.type for arg in args]), self.choose.pick(["min", "max"]), args)
+        return m.Op(m.unify([arg.type for arg in args]), self.choose.pick(["min", "max"]), args)
 
-    def alike(self, kind: Type, depth: int) -> Expr:
+    def alike(self, kind: Type, depth: int) -> m.Expr:
         """An expression that can stand beside one of this type without changing the kind of the result."""
         if kind == FLOAT64:
             return self.expr(self.choose.pick([FLOAT64, INT64, MONEY]), depth)
@@ -423,7 +392,7 @@ class AppMaker:
             return self.expr(self.choose.pick([MONEY, INT64, FINE]), depth)
         return self.expr(kind, depth)
 
-    def reduce(self, kind: Type, depth: int) -> Expr | None:
+    def reduce(self, kind: Type, depth: int) -> m.Expr | None:
         choose = self.choose
         kinds = {"bool": ["any", "all"], "int64": ["sum", "count", "min", "max"], "string": ["min", "max"],
                  "timestamp": ["min", "max"], "float64": ["sum", "mean", "min", "max"],
@@ -434,41 +403,41 @@ class AppMaker:
         bound = tuple(self.bind(one.type.element) for one in lists)
         wanted = choose.pick(VALUE_TYPES) if reduction == "count" else kind
         own = [(n, t) for n, t in zip(bound, (one.type.element for one in lists), strict=True) if t == wanted]
-        value = Var(*reversed(choose.pick(own))) if own and choose.maybe(2) else self.expr(wanted, depth)
+        value = m.Var(*reversed(choose.pick(own))) if own and choose.maybe(2) else self.expr(wanted, depth)
         keep = self.expr(BOOL, depth) if choose.maybe(4) else None
         self.names, self.handles = names, handles
-        result = reduced_type(reduction, value.type)
+        result = m.reduced_type(reduction, value.type)
         if result.scale > 38 or _category(result) != _category(kind):
             return None
-        return Reduce(result, reduction, lists, bound, value, keep)
+        return m.Reduce(result, reduction, lists, bound, value, keep)
 
 
 def _category(kind: Type) -> str:
     return kind.name if kind.element is None else str(kind)
 
 
-def _constant(kind: Type, value: Any) -> Const:
+def _constant(kind: Type, value: Any) -> m.Const:
     """Decimal constants have the type of their digits."""
     if isinstance(value, Decimal):
         digits = value.as_tuple()
         scale = -digits.exponent
-        return Const(decimal(max(len(digits.digits), scale, 1), scale), value)
-    return Const(kind, value)
+        return m.Const(decimal(max(len(digits.digits), scale, 1), scale), value)
+    return m.Const(kind, value)
 
 
-def _with_forced(body: tuple[Any, ...], returned: list[Expr]) -> tuple[Any, ...]:
+def _with_forced(body: tuple[Any, ...], returned: list[m.Expr]) -> tuple[Any, ...]:
     """Put a Force after every Let whose name is used in a side of ms.where."""
-    roots = [part for statement, _ in statements(body) for part in parts(statement)] + returned
-    lazy = {one.name for root in roots for one, side in walk(root) if side and isinstance(one, Var)}
+    roots = [part for statement, _ in m.statements(body) for part in m.parts(statement)] + returned
+    lazy = {one.name for root in roots for one, side in m.walk(root) if side and isinstance(one, m.Var)}
 
     def forced(block: tuple[Any, ...]) -> tuple[Any, ...]:
         out: list[Any] = []
         for statement in block:
-            if isinstance(statement, When | Each):
+            if isinstance(statement, m.When | m.Each):
                 statement = replace(statement, body=forced(statement.body))
             out.append(statement)
-            if isinstance(statement, Let) and statement.name in lazy and isinstance(statement.value, Expr):
-                out.append(Force(statement.name))
+            if isinstance(statement, m.Let) and statement.name in lazy and isinstance(statement.value, m.Expr):
+                out.append(m.Force(statement.name))
         return tuple(out)
 
     return forced(body)
@@ -484,7 +453,7 @@ class Epoch:
     table: pa.Table  # the same in some Arrow encoding, with columns that nobody uses
 
 
-def epoch(choose: Chooser, app: AppModel, number: int, rows: int, untyped: bool) -> Epoch:
+def epoch(choose: Chooser, app: m.AppModel, number: int, rows: int, untyped: bool) -> Epoch:
     values, kinds, arrays = {}, {}, {}
     for name, kind in app.events.items():
         cells = choose.bytes(rows * (4 if kind.element is not None else 1))
@@ -498,7 +467,7 @@ def epoch(choose: Chooser, app: AppModel, number: int, rows: int, untyped: bool)
     return Epoch(values, kinds, pa.table(arrays))
 
 
-def _column_values(app: AppModel, name: str, kind: Type, cells: bytes, number: int, rows: int) -> list[Any]:
+def _column_values(app: m.AppModel, name: str, kind: Type, cells: bytes, number: int, rows: int) -> list[Any]:
     if name in app.order_by:
         return [_order_value(kind, byte, number) for byte in cells]
     if name == "kind":
@@ -530,7 +499,7 @@ def _order_value(kind: Type, byte: int, number: int) -> Any:
     return Decimal(step - 3).scaleb(-2) if kind.name == "decimal" else step - 3
 
 
-def initial_rows(choose: Chooser, table: TableModel) -> pa.Table | None:
+def initial_rows(choose: Chooser, table: m.TableModel) -> pa.Table | None:
     """Rows to load: distinct keys, no nulls."""
     rows = {}
     for _ in range(choose.pick((0, 4, 9))):
@@ -550,7 +519,7 @@ def initial_rows(choose: Chooser, table: TableModel) -> pa.Table | None:
 class Story:
     """An app, its initial state and some epochs; prints as a scenario."""
 
-    app: AppModel
+    app: m.AppModel
     threads: int
     max_string_bytes: int
     initial: dict[str, pa.Table]
@@ -561,7 +530,7 @@ class Story:
         return ms.Config(max_string_bytes=self.max_string_bytes)
 
     def build(self) -> ms.App:
-        lines = ["    " + line for line in source(self.app).splitlines()]
+        lines = ["    " + line for line in m.source(self.app).splitlines()]
         return scenario.build_app(scenario.Section("app", "", 0, lines), "<generated>")
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
@@ -582,7 +551,7 @@ def stories(draw: Any, sizes: tuple[int, ...] = (1, 8, 12, 5, 16, 9, 6, 0)) -> S
 
 def story_text(story: Story) -> str:
     """The story as a scenario file; what is expected is what the reference engine says now."""
-    lines = ["# generated", "", "app", *("    " + line for line in source(story.app).splitlines()), ""]
+    lines = ["# generated", "", "app", *("    " + line for line in m.source(story.app).splitlines()), ""]
     lines += [f"config max_string_bytes={story.max_string_bytes}", ""]
     engine = open_reference(story.build(), story.config)
     for name, table in story.initial.items():
@@ -594,7 +563,7 @@ def story_text(story: Story) -> str:
     return "\n".join(lines)
 
 
-def _grid_lines(table: pa.Table, model: TableModel) -> list[str]:
+def _grid_lines(table: pa.Table, model: m.TableModel) -> list[str]:
     kinds = dict((*model.key, *model.columns))
     rows = [[scenario.show(row[name], str(kinds[name])) for name in kinds] for row in table.to_pylist()]
     return _aligned([list(kinds), *rows])

@@ -400,6 +400,33 @@ def test_pandas_frames(counter, opened):
     ]
 
 
+@pytest.mark.parametrize(
+    ("amounts", "words"),
+    [
+        ([1, "a"], "column 'amount' holds int and str (the first str is in row 1), expected one type"),
+        ([None, "a", np.nan, "b", 5], "holds str and int (the first int is in row 4)"),
+        ([Decimal(1), 1.5, "x"], "holds Decimal and float and str (the first float is in row 1)"),
+        ([[1], 2], "holds list and int (the first int is in row 1)"),
+        ([1, 2**70], "column 'amount' is object and can't become an Arrow column"),
+        ([1j], "column 'amount' is complex128 and can't become an Arrow column"),
+    ],
+)
+def test_pandas_columns_that_arrow_has_no_type_for(counter, opened, amounts, words):
+    engines = opened(counter)
+    column = pd.Series(amounts) if isinstance(amounts[0], complex) else pd.Series(amounts, dtype=object)
+    rows = range(len(amounts))
+    message = refused(engines, pd.DataFrame({"ts": rows, "key": rows, "amount": column}), words)
+    assert message.endswith("convert it, frame['amount'] = frame['amount'].astype(…), or drop it")
+    with pytest.raises(ms.SchemaError, match="column 'total'"):
+        engines.load("sums", pd.DataFrame({"key": rows, "total": column}))
+    assert engines.process(events())["total"].to_pylist() == [10, 20]
+
+
+def test_pandas_columns_of_one_name(counter, opened):
+    twice = pd.DataFrame([[1, 1, 1, 2]], columns=["ts", "key", "amount", "ts"])
+    refused(opened(counter), twice, "the frame has two columns called ts; rename one")
+
+
 def test_record_batches_and_readers(counter, opened):
     engines = opened(counter)
     batch = events().to_batches()[0]

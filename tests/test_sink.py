@@ -369,6 +369,10 @@ def test_names_that_differ_in_case_only_are_refused_before_the_epoch_runs(sink, 
         ({"output": None}, r"Sink\(output=…\): expected a function, got a NoneType"),
         ({"pre": 3}, r"Sink\(pre=…\): expected a function, got a int"),
         ({"path": "s3://bucket/state"}, "expected a local or mounted folder"),
+        ({"path": None}, r"Sink\(path=None\): expected a folder .* such as 'state/ledger'"),
+        ({"path": ""}, r"Sink\(path=''\): expected a folder"),
+        ({"path": b"state"}, r"Sink\(path=b'state'\): expected a folder .* as a string or a pathlib.Path"),
+        ({"config": {}}, r"Sink\(config=…\): expected an ms.Config\(…\), got a dict"),
     ],
 )
 def test_bad_arguments(ledger, tmp_path, arguments, message):

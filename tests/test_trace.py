@@ -1,45 +1,18 @@
-"""What a transaction function may not do: every mistake is an error when the app is built, and says what to write."""
+"""What a transaction function may not do: every mistake is an error when the app is built, and says what to write.
+
+Loops, reductions and when blocks are in test_trace_control.py; mistakes outside of functions in test_declarations.py.
+"""
 
 import datetime
 import enum
 from decimal import Decimal
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from declared import Declared, refused, returning
 
 import morphspark as ms
-
-EVENTS = {
-    "i": "int64", "j": "int64", "f": "float64", "s": "string", "b": "bool", "t": "timestamp", "d": "decimal(9, 2)",
-    "li": "list<int64>", "lj": "list<int64>", "ls": "list<string>", "lb": "list<bool>",
-}  # fmt: skip
-
-
-class Declared:
-    """An app with known event types, and two tables."""
-
-    def __init__(self, events=EVENTS):
-        self.app = ms.App("app", events=events)
-        self.t = self.app.table("t", key="int64", columns={"v": "int64", "f": "float64", "s": "string"},
-                                default={"v": 0, "f": 0.0, "s": ""})  # fmt: skip
-        self.pairs = self.app.table("pairs", key={"x": "int64", "y": "string"}, columns={"d": "decimal(6, 2)"})
-
-
-@pytest.fixture
-def declared():
-    return Declared()
-
-
-def refused(declared, function, *words, error=ms.TraceError):
-    """The function can't be traced, and the message has all these words."""
-    with pytest.raises(error) as caught:
-        declared.app.on()(function)
-    message = str(caught.value)
-    for word in words:
-        assert word in message, f"{word!r} is not in {message!r}"
-    assert declared.app.program.transactions == ()
-    return message
-
 
 # ---------------------------------------------------------------------------------------- Python on traced values
 
@@ -157,182 +130,6 @@ def test_traced_values_are_no_dict_keys(declared):
     refused(declared, transaction, "unhashable", error=TypeError)
 
 
-# -------------------------------------------------------------------------------------------------------- loops
-
-
-def test_value_carried_to_the_next_iteration(declared):
-    def transaction(e):
-        total = 0
-        for k in ms.each(e.li):
-            total = total + k
-        return {"total": total}
-
-    refused(declared, transaction, "carried from one iteration", "ms.sum", "keep it in a table")
-
-
-def test_row_handle_carried(declared):
-    def transaction(e):
-        last = declared.t[0]
-        for k in ms.each(e.li):
-            last.v = k
-            last = declared.t[k]
-
-    refused(declared, transaction, "carried from one iteration")
-
-
-def test_python_counter(declared):
-    def transaction(e):
-        for index, k in enumerate(ms.each(e.li)):
-            declared.t[k].v = index
-
-    refused(declared, transaction, "Python value that changes", "counter")
-
-
-def test_python_flag_that_changes(declared):
-    def transaction(e):
-        first = True
-        for k in ms.each(e.li):
-            if first:
-                declared.t[k].v = 1
-            first = False
-
-    refused(declared, transaction, "Python value that changes")
-
-
-def test_value_used_after_the_loop(declared):
-    def transaction(e):
-        for k in ms.each(e.li):
-            last = k
-        return {"last": last}
-
-    refused(declared, transaction, "is used after it", "which iteration's?")
-
-
-def test_values_collected_in_a_list(declared):
-    def transaction(e):
-        found = [k + 1 for k in ms.each(e.li)]
-        declared.t[0].v = found[0]
-
-    refused(declared, transaction, "is used after it")
-
-
-def test_inner_loop_value_used_in_the_outer(declared):
-    def transaction(e):
-        for a in ms.each(e.li):
-            for b in ms.each(e.lj):
-                seen = b
-            declared.t[a].v = seen
-
-    refused(declared, transaction, "is used after it")
-
-
-def test_break(declared):
-    def transaction(e):
-        for k in ms.each(e.li):
-            declared.t[k].v = 1
-            break
-
-    refused(declared, transaction, "`break` and `return` inside ms.each", "with ms.when")
-
-
-def test_break_in_the_second_iteration(declared):
-    def transaction(e):
-        for index, k in enumerate(ms.each(e.li)):
-            if index == 1:
-                break
-            declared.t[k].v = 1
-
-    refused(declared, transaction, "`break` and `return` inside ms.each")
-
-
-def test_break_out_of_an_inner_loop(declared):
-    def transaction(e):
-        for a in ms.each(e.li):
-            for _ in ms.each(e.lj):
-                break
-            declared.t[a].v = 1
-
-    refused(declared, transaction, "`break` and `return` inside ms.each")
-
-
-def test_return_in_a_loop(declared):
-    def transaction(e):
-        for k in ms.each(e.li):
-            return {"k": k}
-
-    refused(declared, transaction, "`break` and `return` inside ms.each")
-
-
-def test_loops_in_step(declared):
-    def transaction(e):
-        for a, b in zip(ms.each(e.li), ms.each(e.lj), strict=True):
-            declared.t[a].v = b
-
-    refused(declared, transaction, "go in step", "ms.each(e.a, e.b)")
-
-
-def test_continue_and_else_are_plain_python(declared):
-    @declared.app.on()
-    def transaction(e):
-        for k in ms.each(e.li):
-            declared.t[k].v = 1
-            continue
-        else:
-            declared.t[0].v = 2
-
-    assert [step.op for step in declared.app.program.transactions[0].steps].count("write") == 2
-
-
-@pytest.mark.parametrize(
-    ("lists", "words"),
-    [
-        (lambda e: ms.each(), "at least one list"),
-        (lambda e: ms.each(e.i), "not int64"),
-        (lambda e: ms.each([1, 2]), "a plain `for`"),
-        (lambda e: ms.each(e), "ms.each takes list columns"),
-        (lambda e: ms.each(e.li, 3), "ms.each takes list columns"),
-    ],
-)
-def test_each_takes_list_columns(declared, lists, words):
-    def transaction(e):
-        for _ in lists(e):
-            pass
-
-    refused(declared, transaction, words)
-
-
-# --------------------------------------------------------------------------------------------------- reductions
-
-
-@pytest.mark.parametrize(
-    ("reduction", "words"),
-    [
-        (lambda e: ms.sum(e.i), "not int64"),
-        (lambda e: ms.sum(5), "a list column or a generator"),
-        (lambda e: ms.sum(e.ls), "takes numbers, not string"),
-        (lambda e: ms.mean(e.lb), "takes numbers, not bool"),
-        (lambda e: ms.sum(e.t for _ in ms.each(e.li)), "takes numbers, not timestamp"),
-        (lambda e: ms.min(e.lb), "no order for bool"),
-        (lambda e: ms.any(e.li), "(bool), not int64"),
-        (lambda e: ms.all(e.li), "(bool), not int64"),
-        (lambda e: ms.min(), "at least one argument"),
-        (lambda e: ms.coalesce(), "at least one argument"),
-        (lambda e: ms.max(e.b, e.b), "no order for bool"),
-        (lambda e: ms.min(e.i, e.s), "int64 and string"),
-        (lambda e: ms.sum(x for x in [e.i, e.s]), "int64 and string"),
-    ],
-)
-def test_reduction_misuse(declared, reduction, words):
-    refused(declared, _returning(reduction), words)
-
-
-def _returning(expression):
-    def transaction(e):
-        return {"x": expression(e)}
-
-    return transaction
-
-
 # -------------------------------------------------------------------------------------------------------- types
 
 
@@ -376,7 +173,7 @@ def _returning(expression):
     ],
 )
 def test_wrong_types(declared, expression, words):
-    refused(declared, _returning(expression), words, error=TypeError)
+    refused(declared, returning(expression), words, error=TypeError)
 
 
 @pytest.mark.parametrize(
@@ -464,6 +261,17 @@ def test_unknown_columns_with_a_suggestion(declared):
     refused(declared, row, "table 't' has no column 'vv'; did you mean 'v'?")
 
 
+def test_what_a_table_does_is_looked_for_at_a_row(declared):
+    def delete(e):
+        declared.t[e.i].delete()
+
+    def insert(e):
+        declared.pairs[e.i, e.s].insert(d=1)
+
+    refused(declared, delete, "table 't' has no column 'delete' (columns: v, f, s)", "write t.delete(key)")
+    refused(declared, insert, "table 'pairs' has no column 'insert'", "write pairs.insert(key, column=value, …)")
+
+
 def test_types_come_with_the_first_batch(opened):
     """Without events= the same mistakes are found when the first batch brings the types; nothing runs."""
     app = ms.App("later")
@@ -473,8 +281,6 @@ def test_types_come_with_the_first_batch(opened):
     def transaction(e):
         t[e.k].v = e.x
 
-    import pyarrow as pa
-
     engines = opened(app)
     with pytest.raises(
         ms.SchemaError, match=r"transaction \(test_trace.py:\d+\): t.v is int64 and can't store float64"
@@ -483,63 +289,6 @@ def test_types_come_with_the_first_batch(opened):
     with pytest.raises(ms.SchemaError, match=r"the key of 't' .* takes int64, not string"):
         engines.process(pa.table({"k": ["1"], "x": [1]}))
     assert engines.process(pa.table({"k": [1], "x": [1]}))["_status"].to_pylist() == ["committed"]
-
-
-# ----------------------------------------------------------------------------------------------------- when blocks
-
-
-def test_return_inside_when(declared):
-    def transaction(e):
-        with ms.when(e.b):
-            return {"x": 1}
-
-    refused(declared, transaction, "`return` inside `with ms.when", "would happen always", "ms.where")
-
-
-def test_continue_inside_when(declared):
-    def transaction(e):
-        for k in ms.each(e.li):
-            with ms.when(e.b):
-                continue
-            declared.t[k].v = 1
-
-    refused(declared, transaction, "`continue` inside `with ms.when")
-
-
-def test_return_inside_when_of_a_helper(declared):
-    def helper(row, condition):
-        with ms.when(condition):
-            row.v = 1
-            return 1
-        return 2
-
-    def transaction(e):
-        return {"x": helper(declared.t[0], e.b) + e.i}
-
-    refused(declared, transaction, "of helper: `return` inside `with ms.when")
-
-
-def test_loops_inside_when_keep_their_jumps(declared):
-    @declared.app.on()
-    def transaction(e):
-        with ms.when(e.b):
-            for n in range(5):
-                if n == 2:
-                    break
-                declared.t[n].v = 1
-
-    assert len(declared.app.program.transactions[0].write_set) == 2
-
-
-def test_when_across_iterations(declared):
-    def transaction(e):
-        block = None
-        for _ in ms.each(e.li):
-            if block is None:
-                block = ms.when(e.b)
-                block.__enter__()
-
-    refused(declared, transaction, "must end in the same iteration")
 
 
 # ------------------------------------------------------------------------------------------ whose value, and where
@@ -608,103 +357,7 @@ def test_table_of_another_app(declared):
     refused(declared, transaction, "table 't' belongs to another app")
 
 
-# ------------------------------------------------------------------------------------------------ names and shapes
-
-
-@pytest.mark.parametrize("name", ["", "_x", "1a", "a-b", "a" * 65, "é", None, 5])
-def test_bad_names(name):
-    app = ms.App("app")
-    for declare in (
-        lambda: ms.App(name),
-        lambda: app.table(name, key="int64", columns={"v": "int64"}),
-        lambda: app.table("t", key="int64", columns={name: "int64"}),
-        lambda: app.table("t", key={name: "int64"}, columns={"v": "int64"}),
-    ):
-        with pytest.raises(ms.TraceError, match="expected a letter"):
-            declare()
-
-
-def test_the_longest_name():
-    app = ms.App("a" * 64)
-    app.table("T" * 64, key="int64", columns={"c_9" * 16: "int64"})
-
-
-@pytest.mark.parametrize(
-    ("declare", "words"),
-    [
-        (lambda app: app.table("t", key="int64", columns={}), "has no columns"),
-        (lambda app: app.table("t", key={}, columns={"v": "int64"}), "the key has no parts"),
-        (lambda app: app.table("t", key="float64", columns={"v": "int64"}), "int64 or string, not float64"),
-        (lambda app: app.table("t", key="bool", columns={"v": "int64"}), "int64 or string, not bool"),
-        (lambda app: app.table("t", key="int64", columns={"key": "int64"}), "may not be called 'key'"),
-        (lambda app: app.table("t", key={"x": "int64"}, columns={"x": "int64"}), "may not be called 'x'"),
-        (lambda app: app.table("t", key="int64", columns={"v": "list<int64>"}), "can't be list<int64>"),
-        (lambda app: app.table("t", key="int64", columns={"v": "int64"}, default={}), "no value for v"),
-        (
-            lambda app: app.table("t", key="int64", columns={"v": "int64"}, default={"v": 0, "w": 1}),
-            "default of table 't' has no column 'w' (columns: v)",
-        ),
-        (lambda app: app.table("t", key="int64", columns={"v": "int64"}, default={"v": 0.5}), "can't store float64"),
-        (lambda app: app.table("t", key="int64", columns={"v": "int64"}, default={"v": None}), "can't be null"),
-        (
-            lambda app: app.table("t", key="int64", columns={"v": "decimal(3, 2)"}, default={"v": 10}),
-            "does not fit column 'v'",
-        ),
-        (lambda app: app.on(kind=None), "null matches nothing"),
-        (lambda app: app.on(kind=["a", None]), "null matches nothing"),
-        (lambda app: app.on(kind=[]), "can match nothing"),
-        (lambda app: app.on(kind=object()), "is a object"),
-    ],
-)
-def test_bad_declarations(declare, words):
-    with pytest.raises(ms.TraceError) as caught:
-        declare(ms.App("app"))
-    assert words in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    "kind", ["int", "integer", "decimal(19, 2)", "decimal(5, 6)", "decimal(0, 0)", "list<list<int64>>", "", None]
-)
-def test_unknown_types(kind):
-    app = ms.App("app")
-    with pytest.raises(ms.SchemaError, match="unknown type"):
-        app.table("t", key="int64", columns={"v": kind})
-    with pytest.raises(ms.SchemaError, match="unknown type"):
-        ms.App("app", events={"x": kind})
-
-
-def test_app_arguments():
-    with pytest.raises(ms.ConfigError, match="expected one of admit, divert, fail"):
-        ms.App("app", late="drop")
-    with pytest.raises(ms.ConfigError, match="a list of different ones"):
-        ms.App("app", order_by=["a", "a"])
-    with pytest.raises(ms.ConfigError, match="expected a column name"):
-        ms.App("app", order_by=[1])
-    with pytest.raises(ms.TraceError, match="no column 'tsx'; did you mean 'ts'"):
-        ms.App("app", order_by="tsx", events={"ts": "int64"})
-    with pytest.raises(ms.SchemaError, match="the column is float64; expected int64, timestamp, string, decimal"):
-        ms.App("app", order_by="ts", events={"ts": "float64"})
-
-
-def test_on_against_declared_events(declared):
-    with pytest.raises(ms.TraceError, match=r"on\(\): the event has no column 'kind'"):
-        declared.app.on(kind="a")
-    with pytest.raises(ms.SchemaError, match=r"on\(i='a'\): the column is int64, the value string"):
-        declared.app.on(i="a")
-    with pytest.raises(ms.SchemaError, match="the column is list<int64>"):
-        declared.app.on(li=1)
-
-
-def test_declared_twice(declared):
-    with pytest.raises(ms.TraceError, match="table 't' is declared twice"):
-        declared.app.table("t", key="int64", columns={"v": "int64"})
-
-    @declared.app.on()
-    def once(e):
-        pass
-
-    with pytest.raises(ms.TraceError, match="transaction 'once' is defined twice"):
-        declared.app.on()(once)
+# ---------------------------------------------------------------------------------------- functions and results
 
 
 @pytest.mark.parametrize(

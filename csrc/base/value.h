@@ -77,4 +77,18 @@ inline bool EqualBytes(const char* a, const char* b, uint64_t size) {
 
 inline int CompareBytes(Bytes a, Bytes b) { return a.view().compare(b.view()); }
 
+// Two values of one kind, neither of them null: less than, equal to or greater than 0. Decimals have the same scale.
+inline int CompareValues(Kind kind, const Value& a, const Value& b) {
+  switch (kind) {
+    case Kind::kString:
+      return CompareBytes(a.s, b.s);
+    case Kind::kDecimal:
+      return (a.d > b.d) - (a.d < b.d);
+    case Kind::kFloat64:
+      return CompareFloat(a.f, b.f);
+    default:
+      return (a.i > b.i) - (a.i < b.i);
+  }
+}
+
 }  // namespace morphspark

@@ -92,19 +92,7 @@ ColumnBuffers EffectiveTimestamps(const ColumnView& timestamps, const Order& ord
     for (int64_t position = begin; position < end; ++position) {
       Value own;
       if (!timestamps.Load(order.Row(position), &own)) continue;
-      bool older = false;
-      if (watermark) {
-        switch (timestamps.kind) {
-          case Kind::kString:
-            older = CompareBytes(own.s, watermark->s) < 0;
-            break;
-          case Kind::kDecimal:
-            older = own.d < watermark->d;
-            break;
-          default:
-            older = own.i < watermark->i;
-        }
-      }
+      const bool older = watermark && CompareValues(timestamps.kind, own, *watermark) < 0;
       values.Set(position, older ? *watermark : own);
     }
   };

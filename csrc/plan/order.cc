@@ -8,17 +8,6 @@ namespace {
 
 constexpr int64_t kGrain = 1 << 15;
 
-int ComparePart(Kind kind, const Value& a, const Value& b) {
-  switch (kind) {
-    case Kind::kString:
-      return CompareBytes(a.s, b.s);
-    case Kind::kDecimal:
-      return (a.d > b.d) - (a.d < b.d);
-    default:
-      return (a.i > b.i) - (a.i < b.i);
-  }
-}
-
 class Keys {
  public:
   explicit Keys(std::span<const ColumnView* const> columns) : columns_(columns) {}
@@ -31,7 +20,7 @@ class Keys {
       Value left{}, right{};
       column->Load(a, &left);
       column->Load(b, &right);
-      if (const int order = ComparePart(column->kind, left, right)) return order;
+      if (const int order = CompareValues(column->kind, left, right)) return order;
     }
     return 0;
   }
@@ -43,7 +32,7 @@ class Keys {
     for (size_t i = 0; i < columns_.size(); ++i) {
       Value part{};
       columns_[i]->Load(row, &part);
-      if (const int order = ComparePart(columns_[i]->kind, part, key.parts[i])) return order < 0;
+      if (const int order = CompareValues(columns_[i]->kind, part, key.parts[i])) return order < 0;
     }
     return false;
   }

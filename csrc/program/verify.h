@@ -7,6 +7,8 @@
 //   4. An inserted row gets all its columns, none of them null.
 //   5. Every failure that can happen has a reason; without one an abort would pass for a commit.
 //
+// verify.cc checks what can be seen without following a transaction, verify_registers.cc the rest.
+//
 // What `lower.py` writes has these properties. So a program that is refused is a bug of ours, found before it could
 // read foreign memory.
 #pragma once

@@ -21,6 +21,8 @@ import morphspark as ms
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
+    from morphspark.app import Table
+
 EVENTS = {
     "ts": "timestamp",
     "kind": "string",
@@ -40,9 +42,8 @@ UNAFFORDABLE = 1_000_000_000_000_000  # what a transfer asks for if it is to abo
 KEY_DIGITS = 6
 
 
-def build() -> ms.App:
-    """The application: two tables, two transactions."""
-    app = ms.App("ledger", order_by="ts", events=EVENTS)
+def declare_books(app: ms.App) -> tuple[Table, Table]:
+    """Both tables, and deposits to them."""
     accounts = app.table("accounts", key="string", columns={"balance": "int64"}, default={"balance": 0})
     assets = app.table("assets", key="string", columns={"amount": "int64"}, default={"amount": 0})
 
@@ -50,6 +51,14 @@ def build() -> ms.App:
     def deposit(e):
         accounts[e.account].balance += e.amount
         assets[e.asset].amount += e.quantity
+
+    return accounts, assets
+
+
+def build() -> ms.App:
+    """The application: the books, and transfers between them."""
+    app = ms.App("ledger", order_by="ts", events=EVENTS)
+    accounts, assets = declare_books(app)
 
     @app.on(kind="transfer")
     def transfer(e):

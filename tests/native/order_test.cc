@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <functional>
+#include <limits>
 #include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "columns.h"
@@ -128,6 +130,33 @@ Batch RandomBatch(const std::vector<Kind>& kinds, int64_t count, int64_t distinc
 }
 
 BOOST_AUTO_TEST_SUITE(order)
+
+BOOST_AUTO_TEST_CASE(values_of_every_kind_have_an_order) {
+  using testing::DecimalValue;
+  using testing::FloatValue;
+  using testing::IntValue;
+  using testing::StringValue;
+  const std::string empty, a = "a", ab = "ab", accent = "\xC3\xA9";
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  // Every value is less than the next one.
+  const std::vector<std::pair<Kind, std::vector<Value>>> ascending = {
+      {Kind::kBool, {IntValue(0), IntValue(1)}},
+      {Kind::kInt64, {IntValue(INT64_MIN), IntValue(-1), IntValue(INT64_MAX)}},
+      {Kind::kTimestamp, {IntValue(INT64_MIN), IntValue(0), IntValue(INT64_MAX)}},
+      {Kind::kFloat64, {FloatValue(-1), FloatValue(-0.5), FloatValue(2), FloatValue(nan)}},
+      {Kind::kDecimal, {DecimalValue(-(Int128{1} << 100)), DecimalValue(0), DecimalValue(Int128{1} << 100)}},
+      {Kind::kString, {StringValue(empty), StringValue(a), StringValue(ab), StringValue(accent)}},
+  };
+  for (const auto& [kind, values] : ascending) {
+    for (size_t i = 0; i < values.size(); ++i) {
+      for (size_t j = 0; j < values.size(); ++j) {
+        const int order = CompareValues(kind, values[i], values[j]);
+        BOOST_TEST(((order > 0) - (order < 0)) == ((i > j) - (i < j)), static_cast<int>(kind)
+                                                                           << ": " << i << ", " << j);
+      }
+    }
+  }
+}
 
 BOOST_AUTO_TEST_CASE(without_columns_rows_run_as_they_come) {
   Order order;

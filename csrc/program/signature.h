@@ -1,0 +1,33 @@
+// What a register can hold, and for every operation of values alone what it takes, gives and can fail of. The verifier
+// believes this table, so it has to say what machine.cc does.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "program/code.h"
+
+namespace morphspark::verify {
+
+enum class Type : uint8_t { kNull, kBool, kWord, kFloat, kDecimal, kString, kList, kRow, kReduction };
+
+Type TypeOf(Kind kind);
+
+// Operands must not be null. The letters:
+//   b bool   w word: int64 or timestamp   i word or bool   f float64   d decimal   s string   . nothing
+struct Signature {
+  char dst, a, b;
+  uint32_t failures;  // of each that can happen, its Bit
+};
+
+constexpr uint32_t Bit(Failure failure) { return 1u << failure; }
+
+Type TypeOf(char letter);
+
+// Nothing for an operation that also takes rows, lists, reductions or jumps.
+std::optional<Signature> SignatureOf(Op op);
+
+// Does the operation put something into its `dst`?
+bool WritesDst(Op op);
+
+}  // namespace morphspark::verify

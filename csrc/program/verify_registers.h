@@ -1,0 +1,31 @@
+// Between the two halves of the verifier: verify.cc looks at the parts of a program one by one, verify_registers.cc
+// then follows each transaction. Both refuse a program by throwing.
+#pragma once
+
+#include <span>
+#include <string>
+#include <utility>
+
+#include "program/code.h"
+#include "state/table.h"
+
+namespace morphspark::verify {
+
+// Thrown where a check fails; `VerifyCode` makes it a Status.
+class Refused {
+ public:
+  explicit Refused(std::string what) : what_(std::move(what)) {}
+  const std::string& what() const { return what_; }
+
+ private:
+  std::string what_;
+};
+
+inline void Check(bool holds, const char* what) {
+  if (!holds) throw Refused(what);
+}
+
+// Refuses a transaction that reads a register for what it is not. Its parts, jumps and loops are checked already.
+void FollowRegisters(const Code& code, const TransactionCode& transaction, std::span<const TableSpec* const> tables);
+
+}  // namespace morphspark::verify
