@@ -42,7 +42,7 @@ def run(quick: bool) -> Report:
     report = Report("sink")
     try:
         # The first micro-batches of a query meet new keys and code that Java has not compiled: they are not measured.
-        _measure(spark, report, events=100_000, warm_up=8 if quick else 16, batches=9 if quick else 48)
+        _measure(spark, report, events=100_000, warm_up=5 if quick else 16, batches=5 if quick else 48)
         _measure(spark, report, events=1_000_000, warm_up=1 if quick else 2, batches=1 if quick else 9)
     finally:
         spark.stop()
