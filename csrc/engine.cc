@@ -1,5 +1,6 @@
 #include "engine.h"
 
+#include <algorithm>
 #include <chrono>
 #include <new>
 #include <stdexcept>
@@ -56,9 +57,21 @@ std::optional<BatchRow> LargestTimestamp(const ColumnView& timestamps, const Ord
 
 }  // namespace
 
-Engine::Engine(std::vector<TableSpec> tables, int threads) : pool_(threads) {
-  for (TableSpec& spec : tables) tables_.push_back(std::make_unique<Table>(std::move(spec)));
+namespace {
+
+std::vector<std::unique_ptr<Table>> MakeTables(std::vector<TableSpec> specs) {
+  std::vector<std::unique_ptr<Table>> tables;
+  for (TableSpec& spec : specs) tables.push_back(std::make_unique<Table>(std::move(spec)));
+  return tables;
 }
+
+}  // namespace
+
+Engine::Engine(std::vector<TableSpec> tables, int threads)
+    : tables_(MakeTables(std::move(tables))),
+      pool_(threads),
+      planner_(tables_),
+      versions_(tables_, std::max(threads, kInterleavedWorkersMax)) {}
 
 Status Engine::Load(TableId table, std::span<const ColumnView> keys, std::span<const ColumnView> values) {
   if (table >= tables_.size()) return Status::Invalid("load: no such table");
@@ -71,6 +84,8 @@ Status Engine::Load(TableId table, std::span<const ColumnView> keys, std::span<c
 }
 
 Status Engine::Execute(const EpochInput& input, EpochResult* result) {
+  if (executed_) return Status::Invalid("an executed epoch waits for Commit or Rollback");
+  executed_ = true;
   Status status;
   try {
     status = Run(input, result);
@@ -100,10 +115,10 @@ Status Engine::Run(const EpochInput& input, EpochResult* result) {
   result->seconds.resolve = clock.Lap();
 
   std::vector<ReturnedValues> returned;
-  for (const ReturnedColumn& column : code.returned) returned.emplace_back(column.kind, order.running);
-  const BatchContext context{&code, input.columns, slots_, tables_, &returned, input.max_string_bytes};
+  const int workers = Workers(input);
+  for (const ReturnedColumn& column : code.returned) returned.emplace_back(column.kind, order.running, workers);
   epoch_stamps_ = static_cast<Stamp>(order.running);
-  MORPHSPARK_RETURN_IF_ERROR(RunSerial(context, order, transactions_, next_stamp_, input.poll, &verdicts_));
+  MORPHSPARK_RETURN_IF_ERROR(RunBatches(input, order, &returned));
   result->seconds.execute = clock.Lap();
 
   for (ReturnedValues& column : returned) result->returned.push_back(std::move(column).Finish());
@@ -123,7 +138,50 @@ Status Engine::Run(const EpochInput& input, EpochResult* result) {
   return Status::Ok();
 }
 
+int Engine::Workers(const EpochInput& input) const {
+  return input.interleaving ? input.interleaved_workers : pool_.threads();
+}
+
+Status Engine::RunBatches(const EpochInput& input, const Order& order, std::vector<ReturnedValues>* returned) {
+  const Code& code = *input.code;
+  verdicts_.status.assign(order.running, TransactionStatus::kCommitted);
+  verdicts_.reason.assign(order.running, kNoReason);
+  // Rows that a transaction finds only when it runs can't be planned.
+  const bool plannable = std::ranges::none_of(code.transactions, &TransactionCode::computes_keys);
+  const int64_t batch = input.punctuation > 0 ? input.punctuation : std::max<int64_t>(order.running, 1);
+  for (int64_t begin = 0; begin < order.running; begin += batch) {
+    const int64_t end = std::min(begin + batch, order.running);
+    if (input.strategy.scheme == Scheme::kSerial || !plannable) {
+      const BatchContext context{&code, input.columns, slots_, tables_, returned, input.max_string_bytes};
+      MORPHSPARK_RETURN_IF_ERROR(
+          RunSerial(context, order, transactions_, begin, end, next_stamp_, input.poll, &verdicts_));
+    } else {
+      MORPHSPARK_RETURN_IF_ERROR(RunPlanned(input, order, begin, end, returned));
+    }
+  }
+  return Status::Ok();
+}
+
+Status Engine::RunPlanned(const EpochInput& input, const Order& order, int64_t begin, int64_t end,
+                          std::vector<ReturnedValues>* returned) {
+  planner_.Plan({*input.code, input.columns, order, transactions_, slots_}, begin, end, &pool_, &graph_);
+  versions_.Prepare(graph_);
+  const BatchContext context{input.code, input.columns, graph_.rows, tables_, returned, input.max_string_bytes};
+  PlannedBatch batch(context, order, transactions_, graph_, &versions_, &verdicts_);
+  const int workers = Workers(input);
+  const auto explorer = MakeExplorer(input.strategy, &batch, workers, &explorer_memory_);
+  if (input.interleaving) {
+    DriveSeeded(explorer.get(), workers, *input.interleaving);
+  } else {
+    Drive(explorer.get(), workers, &pool_, input.poll, &batch);
+  }
+  MORPHSPARK_RETURN_IF_ERROR(batch.Finish());
+  versions_.Install(next_stamp_);
+  return Status::Ok();
+}
+
 void Engine::Commit() {
+  executed_ = false;
   for (const auto& table : tables_) table->CommitEpoch();
   next_stamp_ += epoch_stamps_;
   epoch_stamps_ = 0;
@@ -131,6 +189,7 @@ void Engine::Commit() {
 }
 
 void Engine::Rollback() {
+  executed_ = false;
   for (const auto& table : tables_) table->RollbackEpoch();
   epoch_stamps_ = 0;
 }

@@ -16,6 +16,7 @@
 #include "base/column.h"
 #include "base/status.h"
 #include "base/thread_pool.h"
+#include "execute/explorer.h"
 #include "execute/serial.h"
 #include "plan/order.h"
 #include "program/code.h"
@@ -32,6 +33,10 @@ struct EpochInput {
   std::optional<OrderKey> last_key;
   uint64_t max_string_bytes;
   Poll poll;
+  Strategy strategy = {};
+  int64_t punctuation = 0;               // transactions per batch; 0: the whole epoch is one
+  std::optional<uint64_t> interleaving;  // for tests: one thread plays all workers, in an order drawn from this
+  int interleaved_workers = 2;
 };
 
 struct StageSeconds {
@@ -66,6 +71,13 @@ class Engine {
 
  private:
   Status Run(const EpochInput& input, EpochResult* result);
+  Status RunBatches(const EpochInput& input, const Order& order, std::vector<ReturnedValues>* returned);
+  Status RunPlanned(const EpochInput& input, const Order& order, int64_t begin, int64_t end,
+                    std::vector<ReturnedValues>* returned);
+
+  int Workers(const EpochInput& input) const;
+
+  static constexpr int kInterleavedWorkersMax = 8;
 
   std::vector<std::unique_ptr<Table>> tables_;
   ThreadPool pool_;
@@ -73,8 +85,13 @@ class Engine {
   std::vector<TransactionId> transactions_;  // by batch row
   std::vector<std::vector<Slot>> slots_;     // by site, then batch row or element
   Verdicts verdicts_;
+  Planner planner_;
+  Graph graph_;
+  BatchVersions versions_;
+  ExplorerMemory explorer_memory_;
   Stamp next_stamp_ = 1;
   Stamp epoch_stamps_ = 0;  // how many the executed, uncommitted epoch took
+  bool executed_ = false;   // an epoch waits for Commit or Rollback
 };
 
 }  // namespace morphspark

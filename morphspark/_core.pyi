@@ -19,6 +19,9 @@ class Engine:
         watermark: Any,
         last_key: tuple[Any, ...] | None,
         max_string_bytes: int,
+        strategy: tuple[int, int, int],
+        punctuation: int,
+        interleaving: tuple[int, int] | None,
     ) -> Epoch: ...
     def commit(self) -> None: ...
     def rollback(self) -> None: ...

@@ -156,7 +156,8 @@ cdef class Engine:
         view_columns(arrays, kinds, keep, &views)
         check(_native.Load(self.engine, table, views))
 
-    def execute(self, Program program, arrays, int64_t rows, int late, watermark, last_key, uint64_t max_string_bytes):
+    def execute(self, Program program, arrays, int64_t rows, int late, watermark, last_key, uint64_t max_string_bytes,
+                strategy, int64_t punctuation, interleaving):
         """Run an epoch: an `Epoch`. Nothing changed if it raises."""
         cdef vector[_native.ColumnView] views
         cdef _native.EpochInput epoch
@@ -172,6 +173,13 @@ cdef class Engine:
         epoch.rows = rows
         epoch.late = <_native.Late> late
         epoch.max_string_bytes = max_string_bytes
+        epoch.strategy.scheme = <_native.Scheme> (<int> strategy[0])
+        epoch.strategy.exploration = <_native.Exploration> (<int> strategy[1])
+        epoch.strategy.unit = <_native.Unit> (<int> strategy[2])
+        epoch.punctuation = punctuation
+        if interleaving is not None:
+            epoch.interleaving = <uint64_t> interleaving[0]
+            epoch.interleaved_workers = interleaving[1]
         text.reserve(1 + len(program.order_kinds))
         if watermark is not None:
             epoch.watermark = to_value(watermark, program.order_kinds[0], &text)

@@ -91,6 +91,22 @@ cdef extern from "plan/order.h" namespace "morphspark" nogil:
         int64_t late
 
 
+cdef extern from "execute/strategy.h" namespace "morphspark" nogil:
+    cdef enum class Scheme:
+        kSerial
+
+    cdef enum class Exploration:
+        kBfs
+
+    cdef enum class Unit:
+        kTransaction
+
+    cdef cppclass Strategy:
+        Scheme scheme
+        Exploration exploration
+        Unit unit
+
+
 cdef extern from "engine.h" namespace "morphspark" nogil:
     cdef cppclass StageSeconds:
         double order, classify, resolve, execute, output
@@ -102,6 +118,10 @@ cdef extern from "engine.h" namespace "morphspark" nogil:
         optional[Value] watermark
         optional[OrderKey] last_key
         uint64_t max_string_bytes
+        Strategy strategy
+        int64_t punctuation
+        optional[uint64_t] interleaving
+        int interleaved_workers
 
     cdef cppclass EpochResult:
         Order order

@@ -9,9 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from . import strategy as strategies
 from .errors import ConfigError
-
-STRATEGIES = ("auto", "serial")
 
 
 @dataclass(frozen=True)
@@ -28,8 +27,8 @@ class Config:
     max_state_bytes: int = 1 << 40
 
     def __post_init__(self) -> None:
-        if self.strategy not in STRATEGIES:
-            raise ConfigError(f"strategy={self.strategy!r}: expected one of {', '.join(STRATEGIES)}")
+        if self.strategy not in strategies.NAMES:
+            raise ConfigError(f"strategy={self.strategy!r}: expected one of {', '.join(strategies.NAMES)}")
         if self.threads is not None:
             _check_count("threads", self.threads, 1, 1024)
         if self.punctuation != "auto":

@@ -16,11 +16,19 @@ from .core import Outcome, Progress, late_message
 from .errors import LateError
 from .lower import kind_code, lower
 from .program import TableSpec
+from .strategy import FIXED
 from .types import NULL, Type
 
 
 class NativeCore:
-    def __init__(self, tables: tuple[TableSpec, ...], config: Config):
+    """`interleaving` is for tests: (seed, workers), one thread that plays all workers in an order drawn from the seed."""
+
+    def __init__(self, tables: tuple[TableSpec, ...], config: Config, interleaving: tuple[int, int] | None = None):
+        self._schedule = (
+            FIXED["serial" if config.strategy == "auto" else config.strategy],
+            0 if config.punctuation == "auto" else config.punctuation,
+            interleaving,
+        )
         self._tables = {table.name: index for index, table in enumerate(tables)}
         self._max_string_bytes = config.max_string_bytes
         specs = [
@@ -49,7 +57,14 @@ class NativeCore:
         order_by = bound.program.order_by
         try:
             epoch = self._engine.execute(
-                program, arrays, batch.rows, policy, progress.watermark, progress.last_key, self._max_string_bytes
+                program,
+                arrays,
+                batch.rows,
+                policy,
+                progress.watermark,
+                progress.last_key,
+                self._max_string_bytes,
+                *self._schedule,
             )
         except LateError as error:
             raise LateError(late_message(int(str(error)), order_by)) from None

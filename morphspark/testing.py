@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -25,17 +25,38 @@ from .columns import canonical
 from .config import Config
 from .engine import Engine
 from .errors import MorphsparkError
+from .native import NativeCore
 from .reference import open_reference
 
 COUNTS = ("epoch", "events", "committed", "aborted", "unmatched", "late", "diverted")
 
 
-def both_engines(app: App, config: Config | None = None, threads: Sequence[int] = (1,)) -> BothEngines:
-    """The oracle and, for each number of threads, a native engine of this app."""
+@dataclasses.dataclass(frozen=True)
+class Schedule:
+    """A way to run a native engine. With a seed one thread plays all workers, in an order drawn from the seed."""
+
+    strategy: str = "auto"
+    threads: int = 1
+    punctuation: int | str = "auto"
+    seed: int | None = None
+
+    def open(self, app: App, config: Config) -> Engine:
+        config = dataclasses.replace(
+            config, strategy=self.strategy, threads=self.threads, punctuation=self.punctuation
+        )
+        if self.seed is None:
+            return app.open(config=config)
+        one_thread = dataclasses.replace(config, threads=1)
+        core = NativeCore(app.program.tables, one_thread, interleaving=(self.seed, self.threads))
+        return Engine(app, None, one_thread, core=core)
+
+
+def both_engines(app: App, config: Config | None = None, schedules: Iterable[Schedule] = (Schedule(),)) -> BothEngines:
+    """The oracle and, for each schedule, a native engine of this app."""
     config = config or Config()
     engines = {"reference": open_reference(app, config)}
-    for count in threads if not os.environ.get("MORPHSPARK_ORACLE_ONLY") else ():
-        engines[f"native, {count} thread(s)"] = app.open(config=dataclasses.replace(config, threads=count))
+    for schedule in schedules if not os.environ.get("MORPHSPARK_ORACLE_ONLY") else ():
+        engines[str(schedule)] = schedule.open(app, config)
     return BothEngines(app, engines)
 
 

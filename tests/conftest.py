@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, Phase, settings
 
 import morphspark as ms
 from morphspark.apps.streaming_ledger import declare_books
-from morphspark.testing import both_engines
+from morphspark.testing import Schedule, both_engines
 
 sys.path.insert(0, str(Path(__file__).parent))  # scenario.py, strategies.py, …
 
@@ -71,7 +71,7 @@ def opened():
     pairs = []
 
     def open_both(app, config=None, threads=(1,)):
-        pairs.append(both_engines(app, config, threads))
+        pairs.append(both_engines(app, config, [Schedule(threads=count) for count in threads]))
         return pairs[-1]
 
     yield open_both

@@ -43,7 +43,8 @@ import pyarrow as pa
 
 import morphspark as ms
 from morphspark import types
-from morphspark.testing import BothEngines, both_engines
+from morphspark.strategy import FIXED
+from morphspark.testing import BothEngines, Schedule, both_engines
 
 DIRECTIVE = re.compile(r"(app|config|state|epoch|error)\b\s*(.*)")
 EPOCH_START = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
@@ -83,15 +84,23 @@ def parse(text: str) -> list[Section]:
     return sections
 
 
-def run_file(path: Path, threads: tuple[int, ...] = (1, 3)) -> None:
-    run(path.read_text(encoding="utf-8"), str(path), threads)
+# Every strategy: on threads, and as an interleaving that can be replayed.
+SCHEDULES = [
+    Schedule(),
+    *(Schedule(name, threads=2 + index % 3, punctuation=(2, 5, "auto")[index % 3]) for index, name in enumerate(FIXED)),
+    *(Schedule(name, threads=2 + index % 2, seed=index) for index, name in enumerate(FIXED)),
+]
 
 
-def run(text: str, path: str = "<scenario>", threads: tuple[int, ...] = (1, 3)) -> None:
+def run_file(path: Path) -> None:
+    run(path.read_text(encoding="utf-8"), str(path))
+
+
+def run(text: str, path: str = "<scenario>") -> None:
     sections = parse(text)
     app = build_app(next(one for one in sections if one.word == "app"), path)
     config = ms.Config(**_settings(next((one.rest for one in sections if one.word == "config"), "")))
-    with both_engines(app, config, threads=threads) as engines:
+    with both_engines(app, config, SCHEDULES) as engines:
         for index, section in enumerate(sections):
             following = sections[index + 1] if index + 1 < len(sections) else None
             try:

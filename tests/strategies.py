@@ -8,6 +8,7 @@ type's domain: fast to draw, and shrinking moves towards the plainest values.
 from __future__ import annotations
 
 import datetime
+import random
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cache
@@ -20,8 +21,11 @@ from hypothesis import strategies as st
 
 import morphspark as ms
 from morphspark.reference import open_reference
+from morphspark.strategy import NAMES
+from morphspark.testing import Schedule
 from morphspark.types import BOOL, FLOAT64, INT64, STRING, TIMESTAMP, Type, decimal, list_of, to_arrow
 
+SCHEDULES_PER_STORY = 3
 MONEY, FINE = decimal(9, 2), decimal(18, 6)
 VALUE_TYPES = (INT64, STRING, FLOAT64, BOOL, MONEY, TIMESTAMP, FINE)
 INT64_MAX, INT64_MIN = 2**63 - 1, -(2**63)
@@ -520,7 +524,7 @@ class Story:
     """An app, its initial state and some epochs; prints as a scenario."""
 
     app: m.AppModel
-    threads: int
+    schedules: list[Schedule]
     max_string_bytes: int
     initial: dict[str, pa.Table]
     epochs: list[Epoch]
@@ -542,16 +546,29 @@ def stories(draw: Any, sizes: tuple[int, ...] = (1, 8, 12, 5, 16, 9, 6, 0)) -> S
     choose = Chooser(draw)
     app = AppMaker(choose).app()
     untyped = choose.maybe(6)
-    threads = 1 + choose.below(3)
+    schedules = some_schedules(random.Random(draw(st.integers(0, 2**32))))
     limit = choose.pick((4096, 60))  # strings that double with each event reach any limit
     initial = {table.name: initial_rows(choose, table) for table in app.tables}
     epochs = [epoch(choose, app, i, choose.pick(sizes), untyped) for i in range(choose.pick((1, 4, 5, 3, 4, 2)))]
-    return Story(app, threads, limit, {n: t for n, t in initial.items() if t is not None}, epochs)
+    return Story(app, schedules, limit, {n: t for n, t in initial.items() if t is not None}, epochs)
+
+
+def some_schedules(chance: random.Random) -> list[Schedule]:
+    return [
+        Schedule(
+            chance.choice(NAMES),
+            threads=chance.randint(1, 4),
+            punctuation=chance.choice(("auto", 1, 3, 7)),
+            seed=chance.choice((None, chance.getrandbits(32))),
+        )
+        for _ in range(SCHEDULES_PER_STORY)
+    ]
 
 
 def story_text(story: Story) -> str:
     """The story as a scenario file; what is expected is what the reference engine says now."""
     lines = ["# generated", "", "app", *("    " + line for line in m.source(story.app).splitlines()), ""]
+    lines += [f"# on {schedule}" for schedule in story.schedules]
     lines += [f"config max_string_bytes={story.max_string_bytes}", ""]
     engine = open_reference(story.build(), story.config)
     for name, table in story.initial.items():

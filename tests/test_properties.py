@@ -7,6 +7,7 @@ a scenario: put it into scripts/, say what is right, and it stays tested.
 import os
 import random
 import time
+from collections import Counter
 from fractions import Fraction
 
 import hypothesis
@@ -16,6 +17,7 @@ from hypothesis import given, settings
 from strategies import Story, stories
 
 import morphspark as ms
+from morphspark.strategy import NAMES
 from morphspark.testing import both_engines
 
 LONG = os.environ.get("MORPHSPARK_FUZZ") == "long"
@@ -23,20 +25,25 @@ LONG_SECONDS = float(os.environ.get("MORPHSPARK_FUZZ_SECONDS", "1800"))
 PAIRS_WANTED = 2_000
 EXAMPLES = 850
 
+RUNS_WANTED = 5_000  # (app, batch, schedule)
+RUNS_WANTED_OF_EACH = 40
+
 pairs = {"engines": 0, "direct": 0}
+runs: Counter[str] = Counter()  # by strategy
 
 
 def check(story: Story) -> None:
     """Run a story on all engines; compare with the direct evaluation where that is defined."""
     typed = all(kind is not None for one in story.epochs for kind in one.kinds.values())
     direct = Direct(story.app) if story.app.forced and typed else None
-    with both_engines(story.build(), story.config, threads=(story.threads,)) as engines:
+    with both_engines(story.build(), story.config, story.schedules) as engines:
         for name, table in story.initial.items():
             engines.load(name, table)
             if direct:
                 direct.load(name, plain_rows(table))
         for one in story.epochs:
             pairs["engines"] += 1
+            runs.update(schedule.strategy for schedule in story.schedules)
             try:
                 result = engines.process(one.table)
             except ms.MorphsparkError as error:
@@ -132,7 +139,9 @@ def test_engines_agree():
 
 def test_enough_pairs():
     """Runs after test_engines_agree; says nothing if that was not selected."""
-    print(f"\n(app, batch) pairs: {pairs}")
+    print(f"\n(app, batch) pairs: {pairs}; with a schedule: {runs.total()}, of each strategy {dict(runs)}")
     if pairs["engines"]:
+        assert runs.total() >= RUNS_WANTED
+        assert all(runs[name] >= RUNS_WANTED_OF_EACH for name in NAMES)
         assert pairs["engines"] >= PAIRS_WANTED
         assert pairs["direct"] >= PAIRS_WANTED / 3

@@ -44,7 +44,7 @@ union Value {
   Int128 d;  // decimal: the unscaled integer
   Bytes s;
   ListRange list;
-  Slot slot;
+  RowHandle row;
 };
 static_assert(sizeof(Value) == 16);
 

@@ -2,6 +2,8 @@
 
 #include <chrono>
 
+#include "state/current_rows.h"
+
 namespace morphspark {
 namespace {
 
@@ -11,15 +13,6 @@ constexpr int64_t kTransactionsBetweenLooks = 1024;                // at the clo
 constexpr auto kTimeBetweenPolls = std::chrono::milliseconds(50);  // of the caller
 constexpr int64_t kRowsAhead = 12;                                 // transactions whose rows are asked for
 
-// Which order column of this row is null.
-ReasonId NullOrderReason(const BatchContext& context, BatchRow row) {
-  const Code& code = *context.code;
-  for (size_t i = 0; i < code.order_columns.size(); ++i) {
-    if (context.columns[code.order_columns[i]].IsNull(row)) return code.order_reasons[i];
-  }
-  return kNoReason;
-}
-
 // The rows that events name. All sites of the program are asked for, whichever transaction an event runs: which one
 // is as good as random, and a branch on it would cost more than the lines that are not needed.
 class Rows {
@@ -27,7 +20,7 @@ class Rows {
   explicit Rows(const BatchContext& context) {
     for (SiteId id = 0; id < context.code->sites.size() && sites_.size() < kSitesMax; ++id) {
       const Site& site = context.code->sites[id];
-      if (!site.of_element) sites_.push_back({context.slots[id].data(), context.tables[site.table]->addresses()});
+      if (!site.of_element) sites_.push_back({context.rows[id].data(), context.tables[site.table]->addresses()});
     }
   }
 
@@ -68,7 +61,7 @@ class Streams {
       if (loaded[i] && fixed) streams_.push_back({column.values + column.offset * width, width});
     }
     for (SiteId id = 0; id < context.code->sites.size(); ++id) {
-      const auto* slots = reinterpret_cast<const uint8_t*>(context.slots[id].data());
+      const auto* slots = reinterpret_cast<const uint8_t*>(context.rows[id].data());
       if (!context.code->sites[id].of_element) streams_.push_back({slots, sizeof(Slot)});
     }
   }
@@ -91,19 +84,32 @@ class Streams {
 
 }  // namespace
 
+ReasonId NullOrderReason(const BatchContext& context, BatchRow row) {
+  const Code& code = *context.code;
+  for (size_t i = 0; i < code.order_columns.size(); ++i) {
+    if (context.columns[code.order_columns[i]].IsNull(row)) return code.order_reasons[i];
+  }
+  return kNoReason;
+}
+
+Status StringLimitStatus(const BatchContext& context) {
+  return Status::Limit("a string grew over max_string_bytes=" + std::to_string(context.max_string_bytes) +
+                       "; nothing was changed");
+}
+
+Status CancelledStatus() { return Status(StatusCode::kCancelled, "the epoch was cancelled; nothing was changed"); }
+
 Status RunSerial(const BatchContext& context, const Order& order, std::span<const TransactionId> transactions,
-                 Stamp first_stamp, const Poll& poll, Verdicts* verdicts) {
+                 int64_t begin, int64_t end, Stamp first_stamp, const Poll& poll, Verdicts* verdicts) {
   const Code& code = *context.code;
   Frame frame(code);
-  Machine machine(context, &frame);
-  verdicts->status.assign(order.running, TransactionStatus::kCommitted);
-  verdicts->reason.assign(order.running, kNoReason);
+  Machine machine(context, CurrentRows(context.tables.data()), &frame);
   const Rows rows(context);
   const Streams streams(context);
   auto polled = Clock::now();
-  for (int64_t position = 0; position < order.running; ++position) {
+  for (int64_t position = begin; position < end; ++position) {
     if (position % kTransactionsBetweenLooks == 0 && Clock::now() - polled > kTimeBetweenPolls) {
-      if (poll && poll()) return Status(StatusCode::kCancelled, "the epoch was cancelled; nothing was changed");
+      if (poll && poll()) return CancelledStatus();
       polled = Clock::now();
     }
     if (position % Streams::kRows == 0 && order.identity) streams.PrefetchAhead(position);
@@ -124,10 +130,7 @@ Status RunSerial(const BatchContext& context, const Order& order, std::span<cons
         for (TableId table : transaction.written) context.tables[table]->Undo();
       }
     }
-    if (reason == kStringLimit) {
-      return Status::Limit("a string grew over max_string_bytes=" + std::to_string(context.max_string_bytes) +
-                           "; nothing was changed");
-    }
+    if (reason == kStringLimit) return StringLimitStatus(context);
     if (reason != kNoReason) {
       verdicts->status[position] = TransactionStatus::kAborted;
       verdicts->reason[position] = reason;

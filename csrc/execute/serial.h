@@ -20,11 +20,16 @@ struct Verdicts {
   std::vector<ReasonId> reason;
 };
 
+// Which order column of this row is null.
+ReasonId NullOrderReason(const BatchContext& context, BatchRow row);
+Status StringLimitStatus(const BatchContext& context);
+Status CancelledStatus();
+
 // Asked now and then while a batch runs; true stops it. Called on the thread that called the engine.
 using Poll = std::function<bool()>;
 
-// Runs every transaction of the batch; stamps count up from `first_stamp`.
+// Runs the transactions at positions [begin, end); stamps count up from `first_stamp`, by position.
 Status RunSerial(const BatchContext& context, const Order& order, std::span<const TransactionId> transactions,
-                 Stamp first_stamp, const Poll& poll, Verdicts* verdicts);
+                 int64_t begin, int64_t end, Stamp first_stamp, const Poll& poll, Verdicts* verdicts);
 
 }  // namespace morphspark

@@ -21,13 +21,13 @@ size_t Width(Kind kind) {
 
 }  // namespace
 
-ReturnedValues::ReturnedValues(Kind kind, int64_t positions) : kind_(kind) {
+ReturnedValues::ReturnedValues(Kind kind, int64_t positions, int workers) : kind_(kind), arenas_(workers) {
   set_.assign(positions, 0);
   values_.assign(positions * Width(kind), 0);
   if (kind == Kind::kString) strings_.resize(positions, Bytes{"", 0});
 }
 
-void ReturnedValues::Set(int64_t position, const Value& value) {
+void ReturnedValues::Set(int64_t position, const Value& value, int worker) {
   set_[position] = 1;
   switch (kind_) {
     case Kind::kNull:
@@ -37,7 +37,7 @@ void ReturnedValues::Set(int64_t position, const Value& value) {
       values_[position] = static_cast<uint8_t>(value.i);
       return;
     case Kind::kString:
-      strings_[position] = arena_.Copy(value.s);
+      strings_[position] = arenas_[worker].Copy(value.s);
       return;
     case Kind::kDecimal:
       std::memcpy(values_.data() + position * sizeof(Int128), &value.d, sizeof(Int128));

@@ -1,6 +1,6 @@
 // The columns that transactions return, filled position by position while they run.
 //
-// Thread safety: different positions of a fixed-width column may be set by different threads.
+// Thread safety: different positions may be set by different threads, each under its own worker's number.
 #pragma once
 
 #include <vector>
@@ -12,9 +12,9 @@ namespace morphspark {
 
 class ReturnedValues {
  public:
-  ReturnedValues(Kind kind, int64_t positions);
+  ReturnedValues(Kind kind, int64_t positions, int workers = 1);
 
-  void Set(int64_t position, const Value& value);
+  void Set(int64_t position, const Value& value, int worker = 0);
   // The column in Arrow's layout; positions that were never set are null.
   ColumnBuffers Finish() &&;
 
@@ -22,8 +22,8 @@ class ReturnedValues {
   Kind kind_;
   Buffer set_;                  // one byte per position
   Buffer values_;               // fixed-width values; booleans as bytes
-  std::vector<Bytes> strings_;  // into arena_
-  Arena arena_;
+  std::vector<Bytes> strings_;  // into arenas_
+  std::vector<Arena> arenas_;   // by worker
 };
 
 }  // namespace morphspark

@@ -143,6 +143,8 @@ TransactionCode ReadTransaction(Reader* in, const std::vector<std::string>& stri
   return code;
 }
 
+constexpr SiteId kNoSite = 0xFFFFFFFFu;
+
 bool Writes(Op op) {
   switch (op) {
     case Op::kWriteI:
@@ -162,10 +164,21 @@ bool Writes(Op op) {
   }
 }
 
-void FindWrittenTables(TransactionCode* code) {
-  for (const Instruction& one : code->instructions) {
-    if (Writes(one.op) && std::ranges::find(code->written, one.aux) == code->written.end())
-      code->written.push_back(one.aux);
+// What the transaction does with rows, as far as its code tells.
+void FindUses(const Code& code, TransactionCode* transaction) {
+  std::vector<SiteId> site_of(code.registers, kNoSite);  // by register that holds a row
+  for (const RowLoad& load : transaction->rows) site_of[load.dst] = load.site;
+  for (SiteId site : transaction->sites) {
+    transaction->uses.push_back({site, static_cast<uint16_t>(code.sites[site].table), false});
+    transaction->uses_elements |= code.sites[site].of_element;
+  }
+  for (const Instruction& one : transaction->instructions) {
+    if (one.op == Op::kRowOfElement) site_of[one.dst] = one.a;
+    if (one.op == Op::kRowOfKey) transaction->computes_keys = true;
+    if (!Writes(one.op)) continue;
+    if (std::ranges::find(transaction->written, one.aux) == transaction->written.end())
+      transaction->written.push_back(one.aux);
+    for (SiteUse& use : transaction->uses) use.writes |= use.site == site_of[one.a];
   }
 }
 
@@ -198,7 +211,7 @@ Status Code::Decode(std::span<const int64_t> words, std::vector<std::string> str
   // Every register takes several words to fill, so this refuses only what would make a frame of gigabytes.
   if (code.registers > words.size()) return Status::Invalid("compiled program: it has registers that nobody writes");
   MORPHSPARK_RETURN_IF_ERROR(VerifyCode(code, tables));
-  for (TransactionCode& one : code.transactions) FindWrittenTables(&one);
+  for (TransactionCode& one : code.transactions) FindUses(code, &one);
   *out = std::move(code);
   return Status::Ok();
 }

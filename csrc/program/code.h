@@ -108,6 +108,13 @@ struct Site {
 };
 inline constexpr uint32_t kConstantPart = 1u << 31;
 
+// What a transaction does with the rows of a site.
+struct SiteUse {
+  SiteId site;
+  uint16_t table;
+  bool writes;
+};
+
 struct ReturnedColumn {
   Kind kind;
 };
@@ -131,8 +138,12 @@ struct TransactionCode {
   std::vector<RowLoad> rows;
   std::vector<Loop> loops;
   std::vector<Accumulator> accumulators;
-  std::vector<SiteId> sites;     // every site it uses
+  std::vector<SiteId> sites;  // every site it uses
+  // Found by Decode:
+  std::vector<SiteUse> uses;     // by site, as `sites`
   std::vector<TableId> written;  // every table that it may write to
+  bool uses_elements = false;    // a site is named by elements of a list
+  bool computes_keys = false;    // it names rows that are known only when it runs
 };
 
 struct TableSpec;

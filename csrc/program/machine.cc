@@ -3,6 +3,8 @@
 #include <cmath>
 
 #include "base/decimal.h"
+#include "state/current_rows.h"
+#include "state/planned_rows.h"
 
 namespace morphspark {
 namespace {
@@ -45,7 +47,7 @@ int CompareInt(int64_t a, int64_t b) { return (a > b) - (a < b); }
 
 }  // namespace
 
-Frame::Frame(const Code& code) : registers_(code.registers), null_(code.registers, 0) {
+Frame::Frame(const Code& code, int worker) : worker_(worker), registers_(code.registers), null_(code.registers, 0) {
   for (size_t i = 0; i < code.constants.size(); ++i) {
     registers_[i] = code.constants[i];
     null_[i] = code.constant_null[i];
@@ -59,7 +61,9 @@ Frame::Frame(const Code& code) : registers_(code.registers), null_(code.register
   reducers_.resize(reducers);
 }
 
-Machine::Machine(const BatchContext& context, Frame* frame) : context_(context), frame_(*frame) {
+template <class Rows>
+Machine<Rows>::Machine(const BatchContext& context, Rows rows, Frame* frame)
+    : context_(context), rows_(rows), frame_(*frame) {
   for (const TransactionCode& code : context.code->transactions) {
     Entry& entry = entries_.emplace_back();
     for (const ColumnLoad& load : code.loads) {
@@ -72,23 +76,24 @@ Machine::Machine(const BatchContext& context, Frame* frame) : context_(context),
         entry.others.push_back(load);
       }
     }
-    for (const RowLoad& load : code.rows) entry.rows.push_back({load.dst, context.slots[load.site].data()});
+    for (const RowLoad& load : code.rows) entry.rows.push_back({load.dst, context.rows[load.site].data()});
   }
 }
 
-ReasonId Machine::Run(const TransactionCode& code, BatchRow row, int64_t position) {
+template <class Rows>
+ReasonId Machine<Rows>::Run(const TransactionCode& code, BatchRow row, int64_t position) {
   Value* const r = frame_.registers_.data();
   uint8_t* const null = frame_.null_.data();
   row_ = row;
   if (frame_.scratch_.used()) frame_.scratch_.Reset();
   const Entry& entry = entries_[&code - context_.code->transactions.data()];
-  for (const Entry::Words& load : entry.words) {
+  for (const typename Entry::Words& load : entry.words) {
     r[load.dst].i = load.values[row];
     null[load.dst] = 0;
   }
   for (const ColumnLoad& load : entry.others) null[load.dst] = !context_.columns[load.column].Load(row, &r[load.dst]);
-  for (const Entry::Rows& load : entry.rows) r[load.dst].slot = load.slots[row];
-  const std::unique_ptr<Table>* const tables = context_.tables.data();
+  for (const typename Entry::Handles& load : entry.rows) r[load.dst].row = load.handles[row];
+  Rows& rows = rows_;
 
   const Instruction* const begin = code.instructions.data();
   const Instruction* at = begin;
@@ -116,47 +121,43 @@ ReasonId Machine::Run(const TransactionCode& code, BatchRow row, int64_t positio
     FAIL(kOverflow);                                                          \
   null[at->dst] = 0;                                                          \
   break
-#define ROW_OR_FAIL(slot)            \
-  const Slot slot = r[at->a].slot;   \
-  if (slot == kNullKey) [[unlikely]] \
+#define ROW_OR_FAIL(row)              \
+  const RowHandle row = r[at->a].row; \
+  if (row == kNullKey) [[unlikely]]   \
   FAIL(kKeyFailure)
 
-#define READ(kind)                                    \
-  {                                                   \
-    ROW_OR_FAIL(slot);                                \
-    const Table& table = *tables[at->aux];            \
-    if (!table.Readable(slot)) [[unlikely]]           \
-      FAIL(kMissing);                                 \
-    table.Read<Kind::kind>(slot, at->c, &r[at->dst]); \
-    null[at->dst] = 0;                                \
-    break;                                            \
+#define READ(kind)                                                    \
+  {                                                                   \
+    ROW_OR_FAIL(row);                                                 \
+    if (!rows.Readable(at->aux, row)) [[unlikely]]                    \
+      FAIL(kMissing);                                                 \
+    rows.template Read<Kind::kind>(at->aux, row, at->c, &r[at->dst]); \
+    null[at->dst] = 0;                                                \
+    break;                                                            \
   }
-#define WRITE(kind)                                   \
-  {                                                   \
-    ROW_OR_FAIL(slot);                                \
-    if (null[at->b]) [[unlikely]]                     \
-      FAIL(kNull1);                                   \
-    Table& table = *tables[at->aux];                  \
-    if (!table.Readable(slot)) [[unlikely]]           \
-      FAIL(kMissing);                                 \
-    table.Own(slot);                                  \
-    table.StoreAs<Kind::kind>(slot, at->c, r[at->b]); \
-    break;                                            \
+#define WRITE(kind)                                                 \
+  {                                                                 \
+    ROW_OR_FAIL(row);                                               \
+    if (null[at->b]) [[unlikely]]                                   \
+      FAIL(kNull1);                                                 \
+    if (!rows.Readable(at->aux, row)) [[unlikely]]                  \
+      FAIL(kMissing);                                               \
+    rows.template Write<Kind::kind>(at->aux, row, at->c, r[at->b]); \
+    break;                                                          \
   }
 
-#define UPDATE(kind, fits)                                           \
-  {                                                                  \
-    ROW_OR_FAIL(slot);                                               \
-    Table& table = *tables[at->aux];                                 \
-    if (!table.Readable(slot)) [[unlikely]]                          \
-      FAIL(kMissing);                                                \
-    if (null[at->b]) [[unlikely]]                                    \
-      FAIL(kNull1);                                                  \
-    const Value& by = r[at->b];                                      \
-    const auto change = [&by](Value* value) { return fits; };        \
-    if (!table.Update<Kind::kind>(slot, at->c, change)) [[unlikely]] \
-      FAIL(kOverflow);                                               \
-    break;                                                           \
+#define UPDATE(kind, fits)                                                           \
+  {                                                                                  \
+    ROW_OR_FAIL(row);                                                                \
+    if (!rows.Readable(at->aux, row)) [[unlikely]]                                   \
+      FAIL(kMissing);                                                                \
+    if (null[at->b]) [[unlikely]]                                                    \
+      FAIL(kNull1);                                                                  \
+    const Value& by = r[at->b];                                                      \
+    const auto change = [&by](Value* value) { return fits; };                        \
+    if (!rows.template Update<Kind::kind>(at->aux, row, at->c, change)) [[unlikely]] \
+      FAIL(kOverflow);                                                               \
+    break;                                                                           \
   }
 
   for (;; ++at) {
@@ -392,14 +393,14 @@ ReasonId Machine::Run(const TransactionCode& code, BatchRow row, int64_t positio
       // -- state; aux is the table
       case Op::kRowOfElement: {
         const Frame::LoopState& state = frame_.loops_[at->b];
-        r[at->dst].slot = context_.slots[at->a][state.starts[at->c] + state.next - 1];
+        r[at->dst].row = context_.rows[at->a][state.starts[at->c] + state.next - 1];
         break;
       }
       case Op::kRowOfKey:
-        r[at->dst].slot = ResolveKey(at->aux, at->a, at->b);
+        r[at->dst].row = ResolveKey(at->aux, at->a, at->b);
         break;
       case Op::kCheckKey: {
-        ROW_OR_FAIL(slot);
+        ROW_OR_FAIL(row);
         break;
       }
       case Op::kReadI:
@@ -429,22 +430,21 @@ ReasonId Machine::Run(const TransactionCode& code, BatchRow row, int64_t positio
       case Op::kDecreaseF:
         UPDATE(kFloat64, ((value->f -= by.f), true));
       case Op::kExists: {
-        ROW_OR_FAIL(slot);
-        RESULT(i, tables[at->aux]->Exists(slot));
+        ROW_OR_FAIL(row);
+        RESULT(i, rows.Exists(at->aux, row));
       }
       case Op::kInsert: {
-        ROW_OR_FAIL(slot);
-        Table& table = *tables[at->aux];
-        if (table.Exists(slot)) FAIL(kExistsFailure);
-        table.Insert(slot);
+        ROW_OR_FAIL(row);
+        if (rows.Exists(at->aux, row)) FAIL(kExistsFailure);
+        rows.Insert(at->aux, row);
         break;
       }
       case Op::kStore:
-        tables[at->aux]->Store(r[at->a].slot, at->c, r[at->b]);
+        rows.Store(at->aux, r[at->a].row, at->c, r[at->b]);
         break;
       case Op::kDelete: {
-        ROW_OR_FAIL(slot);
-        tables[at->aux]->Delete(slot);
+        ROW_OR_FAIL(row);
+        rows.Delete(at->aux, row);
         break;
       }
 
@@ -466,7 +466,7 @@ ReasonId Machine::Run(const TransactionCode& code, BatchRow row, int64_t positio
         break;
 
       case Op::kEmit:
-        if (!null[at->a]) (*context_.returned)[at->b].Set(position, r[at->a]);
+        if (!null[at->a]) (*context_.returned)[at->b].Set(position, r[at->a], frame_.worker_);
         break;
     }
   }
@@ -483,7 +483,8 @@ ReasonId Machine::Run(const TransactionCode& code, BatchRow row, int64_t positio
 }
 
 // Finds how many iterations a loop has; false if its lists differ in length. A null list is empty.
-bool Machine::EnterLoop(const Loop& loop, Frame::LoopState* state) {
+template <class Rows>
+bool Machine<Rows>::EnterLoop(const Loop& loop, Frame::LoopState* state) {
   state->next = 0;
   state->starts.resize(loop.lists.size());
   for (size_t i = 0; i < loop.lists.size(); ++i) {
@@ -497,7 +498,8 @@ bool Machine::EnterLoop(const Loop& loop, Frame::LoopState* state) {
   return true;
 }
 
-void Machine::LoadElements(const Loop& loop, Frame::LoopState* state) {
+template <class Rows>
+void Machine<Rows>::LoadElements(const Loop& loop, Frame::LoopState* state) {
   for (const ColumnLoad& load : loop.elements) {
     const ColumnView& elements = *context_.columns[loop.lists[load.column]].child;
     const int64_t element = state->starts[load.column] + state->next;
@@ -506,20 +508,22 @@ void Machine::LoadElements(const Loop& loop, Frame::LoopState* state) {
   ++state->next;
 }
 
-Slot Machine::ResolveKey(TableId id, Register first, uint32_t parts) {
+template <class Rows>
+RowHandle Machine<Rows>::ResolveKey(TableId id, Register first, uint32_t parts) {
   for (Register part = first; part < first + parts; ++part) {
     if (frame_.null_[part]) return kNullKey;
   }
-  Table& table = *context_.tables[id];
   const Value* values = &frame_.registers_[first];
-  if (table.index().integer_keys()) return table.FindOrAdd(values[0].i);
-  if (parts == 1) return table.FindOrAdd(values[0].s);
+  const TableSpec& spec = context_.tables[id]->spec();
+  if (parts == 1 && spec.key[0] == Kind::kInt64) return rows_.Find(id, values[0].i);
+  if (parts == 1) return rows_.Find(id, values[0].s);
   frame_.key_.clear();
-  for (uint32_t part = 0; part < parts; ++part) AppendKeyPart(table.spec().key[part], values[part], &frame_.key_);
-  return table.FindOrAdd(Bytes{frame_.key_.data(), frame_.key_.size()});
+  for (uint32_t part = 0; part < parts; ++part) AppendKeyPart(spec.key[part], values[part], &frame_.key_);
+  return rows_.Find(id, Bytes{frame_.key_.data(), frame_.key_.size()});
 }
 
-bool Machine::Concat(const Value& a, const Value& b, Value* out) {
+template <class Rows>
+bool Machine<Rows>::Concat(const Value& a, const Value& b, Value* out) {
   const uint64_t size = a.s.size + b.s.size;
   if (size > context_.max_string_bytes) return false;
   char* bytes = frame_.scratch_.Allocate(size);
@@ -529,7 +533,8 @@ bool Machine::Concat(const Value& a, const Value& b, Value* out) {
   return true;
 }
 
-void Machine::Accumulate(const Accumulator& accumulator, const Value& value, Frame::Reducer* reducer) {
+template <class Rows>
+void Machine<Rows>::Accumulate(const Accumulator& accumulator, const Value& value, Frame::Reducer* reducer) {
   const bool first = reducer->count++ == 0;
   switch (accumulator.reduction) {
     case Reduction::kCount:
@@ -554,19 +559,7 @@ void Machine::Accumulate(const Accumulator& accumulator, const Value& value, Fra
     case Reduction::kMax: {
       int order = first ? -1 : 0;
       if (!first) {
-        switch (accumulator.kind) {
-          case Kind::kFloat64:
-            order = CompareFloat(value.f, reducer->best.f);
-            break;
-          case Kind::kString:
-            order = CompareBytes(value.s, reducer->best.s);
-            break;
-          case Kind::kDecimal:
-            order = (value.d > reducer->best.d) - (value.d < reducer->best.d);
-            break;
-          default:
-            order = CompareInt(value.i, reducer->best.i);
-        }
+        order = CompareValues(accumulator.kind, value, reducer->best);
         if (accumulator.reduction == Reduction::kMax) order = -order;
       }
       if (order < 0) reducer->best = value;
@@ -574,7 +567,8 @@ void Machine::Accumulate(const Accumulator& accumulator, const Value& value, Fra
   }
 }
 
-bool Machine::Reduce(const Accumulator& accumulator, const Frame::Reducer& reducer, Value* out, uint8_t* null) {
+template <class Rows>
+bool Machine<Rows>::Reduce(const Accumulator& accumulator, const Frame::Reducer& reducer, Value* out, uint8_t* null) {
   const Kind kind = accumulator.kind;
   *null = 0;
   switch (accumulator.reduction) {
@@ -625,5 +619,8 @@ bool Machine::Reduce(const Accumulator& accumulator, const Frame::Reducer& reduc
   out->i = static_cast<int64_t>(sum);
   return out->i == sum;
 }
+
+template class Machine<CurrentRows>;
+template class Machine<PlannedRows>;
 
 }  // namespace morphspark

@@ -1,4 +1,5 @@
-// The register machine: runs one transaction over one event against the newest versions of the tables.
+// The register machine: runs one transaction over one event. Where the rows are that it reads and writes, its `Rows`
+// know: state/current_rows.h changes tables in place, state/planned_rows.h keeps a version per transaction.
 //
 // No allocation per operation: a frame is sized once per batch, strings that a transaction makes live in its scratch
 // arena, and failures are numbers. Arithmetic is checked; a failure stops the transaction and gives its reason, and the
@@ -28,7 +29,7 @@ inline constexpr ReasonId kStringLimit = 0xFFFFFFFFu;
 struct BatchContext {
   const Code* code;
   std::span<const ColumnView> columns;
-  std::span<const std::vector<Slot>> slots;        // per site: by batch row, or by element of the list column
+  std::span<const std::vector<RowHandle>> rows;    // per site: by batch row, or by element of the list column
   std::span<const std::unique_ptr<Table>> tables;  // unique_ptr: a table must not move
   std::vector<ReturnedValues>* returned;
   uint64_t max_string_bytes;
@@ -37,9 +38,10 @@ struct BatchContext {
 // What a thread needs to run transactions.
 class Frame {
  public:
-  explicit Frame(const Code& code);
+  explicit Frame(const Code& code, int worker = 0);
 
  private:
+  template <class Rows>
   friend class Machine;
 
   struct LoopState {
@@ -55,6 +57,7 @@ class Frame {
     bool found = false;  // any: a true one; all: a false one
   };
 
+  const int worker_;  // whose memory strings that are returned go to
   std::vector<Value> registers_;
   std::vector<uint8_t> null_;  // one byte per register
   std::vector<LoopState> loops_;
@@ -63,9 +66,10 @@ class Frame {
   Arena scratch_;
 };
 
+template <class Rows>
 class Machine {
  public:
-  Machine(const BatchContext& context, Frame* frame);
+  Machine(const BatchContext& context, Rows rows, Frame* frame);
 
   // Runs a transaction; kNoReason if it succeeded. Its output goes to `position`.
   ReasonId Run(const TransactionCode& code, BatchRow row, int64_t position);
@@ -73,7 +77,7 @@ class Machine {
  private:
   bool EnterLoop(const Loop& loop, Frame::LoopState* state);
   void LoadElements(const Loop& loop, Frame::LoopState* state);
-  Slot ResolveKey(TableId table, Register first, uint32_t parts);
+  RowHandle ResolveKey(TableId table, Register first, uint32_t parts);
   bool Concat(const Value& a, const Value& b, Value* out);
   void Accumulate(const Accumulator& accumulator, const Value& value, Frame::Reducer* reducer);
   // The result of a reduction: false on overflow.
@@ -85,16 +89,17 @@ class Machine {
       Register dst;
       const int64_t* values;
     };
-    struct Rows {
+    struct Handles {
       Register dst;
-      const Slot* slots;
+      const RowHandle* handles;
     };
     std::vector<Words> words;
     std::vector<ColumnLoad> others;
-    std::vector<Rows> rows;
+    std::vector<Handles> rows;
   };
 
   const BatchContext& context_;
+  Rows rows_;
   Frame& frame_;
   std::vector<Entry> entries_;  // by transaction
   BatchRow row_ = 0;            // of the transaction that runs

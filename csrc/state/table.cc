@@ -31,7 +31,7 @@ void AppendKeyPart(Kind kind, const Value& part, std::string* key) {
   key->append(part.s.data, part.s.size);
 }
 
-Table::Table(TableSpec spec) : spec_(std::move(spec)), index_(IsIntegerKey(spec_)) {
+Table::Table(TableSpec spec) : spec_(std::move(spec)), image_(spec_), index_(IsIntegerKey(spec_)) {
   version_bytes_ = sizeof(VersionHead);
   for (Kind kind : spec_.columns) {
     columns_.push_back({kind, StoredWidth(kind), {}});
@@ -142,6 +142,22 @@ void Table::Delete(Slot slot) {
   if (!Owned(slot)) PushVersion(slot);
   SetExists(slot, false);
   touched_.push_back(slot);
+}
+
+void Table::Install(Slot slot, const uint64_t* image) {
+  if (image == nullptr) return Delete(slot);
+  if (!Owned(slot)) PushVersion(slot);
+  if (!Exists(slot)) SetExists(slot, true);
+  for (ColumnId column = 0; column < columns_.size(); ++column) {
+    const uint64_t* cell = image + image_.offset(column);
+    if (columns_[column].kind == Kind::kString) {
+      Value value;
+      image_.Read<Kind::kString>(image, column, &value);
+      StoreAs<Kind::kString>(slot, column, value);
+    } else {  // in the form of the flat column; the first byte of a word is a bool's
+      std::memcpy(cells_[column] + uint64_t{slot} * columns_[column].width, cell, columns_[column].width);
+    }
+  }
 }
 
 void Table::SetExists(Slot slot, bool exists) {

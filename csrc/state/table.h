@@ -34,22 +34,9 @@
 #include "base/prefetch.h"
 #include "base/status.h"
 #include "state/key_index.h"
+#include "state/row_image.h"
 
 namespace morphspark {
-
-struct TableSpec {
-  std::vector<Kind> key;  // kInt64 or kString each
-  std::vector<Kind> columns;
-  bool has_default = false;
-  std::vector<Value> defaults;            // one per column
-  std::vector<std::string> default_text;  // what string defaults point to
-};
-
-// Bytes of a cell in a flat column.
-constexpr uint32_t StoredWidth(Kind kind) {
-  if (kind == Kind::kBool) return 1;
-  return kind == Kind::kString ? sizeof(Bytes) : 8;
-}
 
 // Adds a part of a composite key to its bytes.
 void AppendKeyPart(Kind kind, const Value& part, std::string* key);
@@ -70,6 +57,8 @@ class Table {
   const TableSpec& spec() const { return spec_; }
   const KeyIndex& index() const { return index_; }
   uint64_t rows() const { return rows_; }
+  Slot slots() const { return static_cast<Slot>(headers_.size()); }  // one more than the largest
+  const RowImage& image() const { return image_; }
 
   // -- slots: a key gets one when it is first named, whether or not a row exists
 
@@ -161,6 +150,19 @@ class Table {
   // Creates an absent row; every column is stored next.
   void Insert(Slot slot);
   void Delete(Slot slot);
+
+  // -- rows as images
+
+  // Copies a row that exists.
+  void CopyTo(Slot slot, uint64_t* image) const {
+    for (ColumnId column = 0; column < columns_.size(); ++column) {
+      const uint32_t width = columns_[column].width;
+      image[image_.offset(column)] = 0;
+      std::memcpy(image + image_.offset(column), cells_[column] + uint64_t{slot} * width, width);
+    }
+  }
+  // Makes a row what the transaction left: an image, or no row (null).
+  void Install(Slot slot, const uint64_t* image);
 
   // -- the ends of a transaction and of an epoch
 
@@ -262,6 +264,7 @@ class Table {
   uint64_t LiveStringBytes() const;
 
   TableSpec spec_;
+  RowImage image_;
   KeyIndex index_;
   std::vector<Header> headers_;
   std::vector<FlatColumn> columns_;

@@ -16,6 +16,7 @@
 #include "plan/resolve.h"
 #include "program/code.h"
 #include "program/machine.h"
+#include "state/current_rows.h"
 #include "state/table.h"
 
 namespace morphspark::testing {
@@ -240,7 +241,7 @@ class Stage {
     for (const ReturnedColumn& column : code_.returned) returned.emplace_back(column.kind, rows);
     const BatchContext context{&code_, views, slots, tables_, &returned, max_string_bytes};
     Frame frame(code_);
-    Machine machine(context, &frame);
+    Machine machine(context, CurrentRows(tables_.data()), &frame);
     Result result;
     for (int64_t row = 0; row < rows; ++row) {
       for (const auto& table : tables_) table->Begin(next_stamp_);

@@ -1,0 +1,117 @@
+// The task precedence graph of a batch: who must wait for whom.
+//
+// An *access* is the use of one row by one transaction; all operations of a transaction on that row belong to it, and
+// it writes if one of them may. Accesses are numbered in transaction order. Planning has two phases, both parallel:
+//
+//   1. operations from the program: each transaction's sites, and the elements of its lists, become accesses
+//   2. each row's accesses are linked in order: `previous` is the latest earlier write of the row
+//
+//        t0 ── a0 w row 7                previous[a2] = a0, previous[a3] = a2; t1's read of row 7 waits for t0
+//        t1 ── a1 w row 9, a2 w row 7    TD: previous
+//        t2 ── a3 r row 7                PD: what one access of a transaction gives another; here both are inside
+//                                            one transaction, whose accesses wait together
+//                                        LD: accesses of one transaction abort together (owner)
+//
+// A write waits for the latest earlier write, never for reads: versions serve those. If two sites of a transaction
+// name the same row at run time, they are one access: the second is a hole, and its handle leads to the first.
+//
+// All arrays are flat and reused; nothing is allocated per operation.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/column.h"
+#include "base/scratch.h"
+#include "base/thread_pool.h"
+#include "plan/classify.h"
+#include "plan/order.h"
+#include "program/code.h"
+#include "state/table.h"
+
+namespace morphspark {
+
+using Task = uint32_t;  // a transaction of the batch: its position minus that of the batch's first
+
+struct Graph {
+  static constexpr uint8_t kWrites = 1;
+  static constexpr uint8_t kSuperseded = 2;  // a later access of the batch writes the row, too
+  static constexpr uint8_t kHole = 4;        // a null key, or the same row as an earlier access of its transaction
+
+  int64_t begin = 0;  // position of the first transaction
+  Task tasks = 0;
+
+  Scratch<Access> first;                     // by task, and one more: its accesses are [first[t], first[t + 1])
+  Scratch<Slot> slot;                        // by access
+  Scratch<Task> owner;                       // by access
+  Scratch<uint16_t> table;                   // by access
+  Scratch<uint8_t> flags;                    // by access
+  Scratch<Access> previous;                  // by access; kBase: no earlier write in this batch
+  std::vector<std::vector<RowHandle>> rows;  // by site: the access, or kNullKey; as BatchContext::rows
+
+  Access accesses() const { return tasks == 0 ? 0 : first[tasks]; }
+  uint64_t bytes() const;
+};
+
+// What planning needs to know of an epoch.
+struct PlanInput {
+  const Code& code;
+  std::span<const ColumnView> columns;
+  const Order& order;
+  std::span<const TransactionId> transactions;  // by batch row
+  std::span<const std::vector<Slot>> slots;     // by site
+};
+
+class Planner {
+ public:
+  explicit Planner(std::span<const std::unique_ptr<Table>> tables) : tables_(tables), last_(tables.size()) {}
+
+  // Plans the transactions at positions [begin, end). None of them may compute keys.
+  void Plan(const PlanInput& input, int64_t begin, int64_t end, ThreadPool* pool, Graph* graph);
+
+  uint64_t bytes() const;
+
+ private:
+  // The newest accesses of a row, as numbers since the planner was made; below `base_`: none in this batch.
+  struct Last {
+    uint32_t any = 0;
+    uint32_t write = 0;
+  };
+  struct Alias {
+    Access hole;
+    Access kept;
+  };
+
+  void Count(const PlanInput& input, ThreadPool* pool, Graph* graph);
+  void Fill(const PlanInput& input, ThreadPool* pool, Graph* graph);
+  void MakeRoom(Access accesses);
+  void Link(Graph* graph, uint32_t part, uint32_t parts, std::vector<Alias>* aliases);
+  void Redirect(const PlanInput& input, const Alias& alias, Graph* graph);
+
+  std::span<const std::unique_ptr<Table>> tables_;
+  std::vector<std::vector<Last>> last_;  // by table, by slot
+  uint32_t base_ = 1;
+};
+
+// The strata of a graph: a task's level is one more than the highest of those it waits for.
+struct Strata {
+  Scratch<uint32_t> level;      // by task
+  Scratch<Task> order;          // tasks by level, then position
+  std::vector<uint32_t> first;  // by level, and one more: where it begins in `order`
+
+  uint32_t levels() const { return static_cast<uint32_t>(first.size()) - 1; }
+  uint64_t bytes() const { return level.bytes() + order.bytes(); }
+};
+void Stratify(const Graph& graph, Strata* strata);
+
+// The other direction, for join counters: who waits for a task, and for how many accesses a task waits.
+struct Successors {
+  Scratch<uint32_t> first;  // by task, and one more
+  Scratch<Task> tasks;      // with repetitions, as `waits` counts them
+  Scratch<uint32_t> waits;  // by task
+  uint64_t bytes() const { return first.bytes() + tasks.bytes() + waits.bytes(); }
+};
+void FindSuccessors(const Graph& graph, Successors* successors);
+
+}  // namespace morphspark

@@ -1,0 +1,74 @@
+#include "state/planned_rows.h"
+
+#include <algorithm>
+
+namespace morphspark {
+
+void BatchVersions::Prepare(const Graph& graph) {
+  graph_ = &graph;
+  const Access accesses = graph.accesses();
+  image_.Resize(accesses);
+  state_.Resize(accesses);
+  source_.Resize(accesses);
+  std::fill_n(state_.data(), accesses, 0);
+  std::vector<uint32_t> words;
+  for (const auto& table : tables_) words.push_back(table->image().words());
+  uint64_t total = 0;
+  for (Access access = 0; access < accesses; ++access) {
+    image_[access] = static_cast<uint32_t>(total);
+    if (graph.flags[access] & Graph::kWrites) total += words[graph.table[access]];
+  }
+  if (total > UINT32_MAX) throw std::length_error("the versions of a batch take more than 32 GiB");
+  words_.Resize(total);
+  for (Arena& arena : strings_) arena.Reset();
+}
+
+void BatchVersions::Settle(Task task, bool committed) {
+  for (Access access = graph_->first[task]; access < graph_->first[task + 1]; ++access) {
+    if (!(graph_->flags[access] & Graph::kWrites)) continue;
+    const Access previous = graph_->previous[access];
+    const bool own = committed && (state_[access] & kOwned);
+    source_[access] = own ? access : previous == kBase ? kBase : source_[previous];
+  }
+}
+
+void BatchVersions::Install(Stamp first_stamp) {
+  const Access accesses = graph_->accesses();
+  for (Access access = 0; access < accesses; ++access) {
+    if ((graph_->flags[access] & (Graph::kWrites | Graph::kSuperseded)) != Graph::kWrites) continue;
+    const Access source = source_[access];
+    if (source == kBase) continue;
+    Table& table = *tables_[graph_->table[access]];
+    table.Begin(first_stamp + static_cast<Stamp>(graph_->begin) + graph_->owner[source]);
+    table.Install(graph_->slot[access], state_[source] & kExists ? words_.data() + image_[source] : nullptr);
+  }
+}
+
+uint64_t BatchVersions::bytes() const {
+  uint64_t bytes = image_.bytes() + state_.bytes() + source_.bytes() + words_.bytes();
+  for (const Arena& arena : strings_) bytes += arena.reserved();
+  return bytes;
+}
+
+void PlannedRows::Own(TableId table, RowHandle row) {
+  uint8_t& state = versions_->state_[row];
+  if ((state & (BatchVersions::kOwned | BatchVersions::kExists)) == (BatchVersions::kOwned | BatchVersions::kExists))
+    return;
+  const Access newest = Newest(row);
+  const Table& stored = Stored(table);
+  const Slot slot = Graph().slot[row];
+  const RowImage& layout = stored.image();
+  const bool exists = newest == kBase ? stored.Exists(slot) : versions_->state_[newest] & BatchVersions::kExists;
+  if (!exists) {  // the first write creates it from the default
+    const TableSpec& spec = stored.spec();
+    for (ColumnId column = 0; column < spec.columns.size(); ++column)
+      layout.Write(Image(row), column, spec.columns[column], spec.defaults[column]);
+  } else if (newest == kBase) {
+    stored.CopyTo(slot, Image(row));
+  } else {
+    std::copy_n(Image(newest), layout.words(), Image(row));
+  }
+  state = BatchVersions::kOwned | BatchVersions::kExists;
+}
+
+}  // namespace morphspark

@@ -1,0 +1,124 @@
+// Versions of a running batch: one image per access that writes. A row's handle is the access.
+//
+//        table, as before the batch ◀── previous ── a0 image ◀── previous ── a4 image     (the row's accesses)
+//                                                    source[a0] = a0          source[a4] = a0: a4's owner aborted
+//
+// While a transaction runs it writes to its own images only. When it is over, `Settle` says for each of its writes
+// which image its successors shall read: its own, or, if it aborted or did not write after all, the one before. So
+// nothing is ever copied back, and a later write never disturbs an earlier read. After the batch `Install` gives every
+// row its last version.
+//
+// Thread safety: an access is written by the worker that runs its owner, and read by others only after that worker
+// has said so (release) and they have heard it (acquire); the strategy sees to that.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "base/arena.h"
+#include "base/scratch.h"
+#include "plan/graph.h"
+#include "state/table.h"
+
+namespace morphspark {
+
+class BatchVersions {
+ public:
+  BatchVersions(std::span<const std::unique_ptr<Table>> tables, int workers) : tables_(tables), strings_(workers) {}
+
+  void Prepare(const Graph& graph);
+  void Settle(Task task, bool committed);
+  // Makes the last versions those of the tables; stamps count up from `first_stamp`, by position.
+  void Install(Stamp first_stamp);
+
+  uint64_t bytes() const;
+
+ private:
+  friend class PlannedRows;
+
+  static constexpr uint8_t kOwned = 1;   // the image is the transaction's
+  static constexpr uint8_t kExists = 2;  // and a row, not the lack of one
+
+  const Graph* graph_ = nullptr;
+  std::span<const std::unique_ptr<Table>> tables_;
+  Scratch<uint32_t> image_;  // by access: its first word in `words_`
+  Scratch<uint8_t> state_;   // by access
+  Scratch<Access> source_;   // by settled access: whose image its successors read; kBase: the table's row
+  Scratch<uint64_t> words_;
+  std::vector<Arena> strings_;  // by worker: what images point to
+};
+
+class PlannedRows {
+ public:
+  PlannedRows(BatchVersions* versions, int worker) : versions_(versions), strings_(&versions->strings_[worker]) {}
+
+  bool Exists(TableId table, RowHandle row) const {
+    const Access at = Newest(row);
+    return at == kBase ? Stored(table).Exists(Graph().slot[row]) : versions_->state_[at] & BatchVersions::kExists;
+  }
+  bool Readable(TableId table, RowHandle row) const { return Stored(table).spec().has_default || Exists(table, row); }
+  template <Kind kind>
+  void Read(TableId table, RowHandle row, ColumnId column, Value* out) const {
+    const Access at = Newest(row);
+    if (at == kBase) {
+      Stored(table).template Read<kind>(Graph().slot[row], column, out);
+    } else if (versions_->state_[at] & BatchVersions::kExists) {
+      Stored(table).image().template Read<kind>(Image(at), column, out);
+    } else {
+      *out = Stored(table).spec().defaults[column];
+    }
+  }
+  template <Kind kind>
+  void Write(TableId table, RowHandle row, ColumnId column, const Value& value) {
+    Own(table, row);
+    if constexpr (kind == Kind::kString) {
+      Value copy;
+      copy.s = strings_->Copy(value.s);
+      Stored(table).image().template Write<kind>(Image(row), column, copy);
+    } else {
+      Stored(table).image().template Write<kind>(Image(row), column, value);
+    }
+  }
+  template <Kind kind, class Function>
+  bool Update(TableId table, RowHandle row, ColumnId column, Function function) {
+    Value value;
+    Read<Kind::kInt64>(table, row, column, &value);
+    if (!function(&value)) [[unlikely]]
+      return false;
+    Own(table, row);
+    Stored(table).image().template Write<kind>(Image(row), column, value);
+    return true;
+  }
+  void Insert(TableId, RowHandle row) { versions_->state_[row] = BatchVersions::kOwned | BatchVersions::kExists; }
+  void Store(TableId table, RowHandle row, ColumnId column, const Value& value) {
+    const Kind kind = Stored(table).spec().columns[column];
+    Value copy = value;
+    if (kind == Kind::kString) copy.s = strings_->Copy(value.s);
+    Stored(table).image().Write(Image(row), column, kind, copy);
+  }
+  void Delete(TableId table, RowHandle row) {
+    if (Exists(table, row)) versions_->state_[row] = BatchVersions::kOwned;
+  }
+  // Transactions that compute keys are never planned.
+  template <class Key>
+  RowHandle Find(TableId, Key) {
+    return kNullKey;
+  }
+
+ private:
+  const morphspark::Graph& Graph() const { return *versions_->graph_; }
+  const Table& Stored(TableId table) const { return *versions_->tables_[table]; }
+  uint64_t* Image(Access access) const { return versions_->words_.data() + versions_->image_[access]; }
+  // The access whose image is what the transaction sees: its own, or the latest earlier one; kBase: the table's row.
+  Access Newest(RowHandle row) const {
+    if (versions_->state_[row] & BatchVersions::kOwned) return row;
+    const Access previous = Graph().previous[row];
+    return previous == kBase ? kBase : versions_->source_[previous];
+  }
+  void Own(TableId table, RowHandle row);
+
+  BatchVersions* versions_;
+  Arena* strings_;
+};
+
+}  // namespace morphspark
