@@ -44,6 +44,8 @@ def result_type(op: str, args: list[Type]) -> Type:
         return _logic(op, args)
     if op in EXTREMES:
         return _extreme(op, args)
+    if op == "work":
+        return _word(args[0])
     if op in ("neg", "abs"):
         return _number_or_unknown(op, args[0])
     if op == "where":
@@ -53,6 +55,12 @@ def result_type(op: str, args: list[Type]) -> Type:
         return _one_value(args, "the arguments of ms.coalesce")
     assert op == "is_null", op
     return BOOL
+
+
+def _word(value: Type) -> Type:
+    if value not in (INT64, UNKNOWN, NULL):
+        raise Mismatch(f"work takes int64, not {value}")
+    return value
 
 
 def reduction_type(kind: str, value: Type) -> Type:

@@ -101,11 +101,13 @@ OPS = {
             "Accumulate",
             "Reduce",
             "Emit",
+            "Work",
         ]
     )
 }
 FAILURES = ("null0", "null1", "null2", "overflow", "division", "key", "missing", "exists", "list", "require")
 REDUCTIONS = ("sum", "count", "min", "max", "mean", "any", "all")
+WORK_KINDS = ("smooth", "branchy")
 COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 KINDS = ("null", "bool", "int64", "float64", "string", "timestamp", "decimal", "list")
 MATCHES = ("int", "float", "int_as_float", "decimal", "decimal_as_float", "bool", "string")
@@ -498,6 +500,10 @@ class _TransactionLowering:
 
     def _abs(self, index: int, step: Step, dst: int) -> None:
         self._unary("Abs", index, step, dst)
+
+    def _work(self, index: int, step: Step, dst: int) -> None:
+        kind, rounds = step.text.split(":")
+        self.emit("Work", dst, self.register(step.args[0]), c=int(rounds), aux=WORK_KINDS.index(kind))
 
     def _unary(self, op: str, index: int, step: Step, dst: int) -> None:
         self.emit(op + _letter(self.bound.types[index]), dst, self.register(step.args[0]))

@@ -8,6 +8,7 @@ operands, and the guard under which it happens; step i's result is `Ref(i)`. The
                  and or xor not where coalesce is_null                 begin … reduce (a reduction)
     state        row (a handle)   read   exists                        write   insert   delete
     control      require   when   each   end   accumulate
+    benchmarks   work (its argument, after some arithmetic)
 
 Guards. A guard is a path of (condition, wanted) pairs, outermost first; a step happens if every condition on
 the path has the wanted value. `analyse_guards` gives each step its guard from two rules of the semantics:
@@ -81,7 +82,7 @@ class Step:
     guard: Guard = ()
     table: str = ""  # of row, and of every access to one
     columns: tuple[str, ...] = ()  # read, write: one; insert: all, in the order of args[1:]
-    text: str = ""  # require: the message; begin, accumulate, reduce: the kind of reduction
+    text: str = ""  # require: the message; begin, accumulate, reduce: the kind of reduction; work: kind:rounds
     source: str = field(default="", compare=False)  # "file:line" of the user's code, for errors only
 
 

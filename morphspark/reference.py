@@ -313,6 +313,8 @@ class Run:
             return not given[0]
         if op == "neg":
             return values.negate(given[0], result)
+        if op == "work":
+            return given[0]  # its value is its argument; what it costs is the native engine's business
         if op == "abs":
             return values.absolute(given[0], result)
         if op in ("min", "max"):

@@ -41,9 +41,7 @@ class Schedule:
     seed: int | None = None
 
     def open(self, app: App, config: Config) -> Engine:
-        config = dataclasses.replace(
-            config, strategy=self.strategy, threads=self.threads, punctuation=self.punctuation
-        )
+        config = dataclasses.replace(config, strategy=self.strategy, threads=self.threads, punctuation=self.punctuation)
         if self.seed is None:
             return app.open(config=config)
         one_thread = dataclasses.replace(config, threads=1)

@@ -72,7 +72,7 @@ Value ReadValue(Reader* in, const std::vector<std::string>& strings, Kind kind) 
 
 Instruction ReadInstruction(Reader* in) {
   Instruction one;
-  one.op = static_cast<Op>(in->NextUpTo(static_cast<int64_t>(Op::kEmit)));
+  one.op = static_cast<Op>(in->NextUpTo(static_cast<int64_t>(Op::kWork)));
   one.aux = static_cast<uint16_t>(in->NextUpTo(UINT16_MAX));
   one.dst = in->Index();
   one.a = in->Index();

@@ -40,7 +40,9 @@ namespace morphspark {
   X(Insert) X(Store) X(Delete)                                                                               \
   /* reductions */                                                                                           \
   X(Begin) X(Accumulate) X(Reduce)                                                                           \
-  X(Emit)
+  X(Emit)                                                                                                    \
+  /* benchmarks: dst = a, after c rounds of arithmetic of kind aux; see bench/work.h */                      \
+  X(Work)
 // clang-format on
 
 enum class Op : uint16_t {

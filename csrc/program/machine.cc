@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/decimal.h"
+#include "bench/work.h"
 #include "state/current_rows.h"
 #include "state/planned_rows.h"
 
@@ -464,6 +465,10 @@ ReasonId Machine<Rows>::Run(const TransactionCode& code, BatchRow row, int64_t p
       case Op::kReduce:
         if (!Reduce(code.accumulators[at->a], frame_.reducers_[at->a], &r[at->dst], &null[at->dst])) FAIL(kOverflow);
         break;
+
+      case Op::kWork:
+        NEED_A();
+        RESULT(i, Work(static_cast<WorkKind>(at->aux), r[at->a].i, at->c));
 
       case Op::kEmit:
         if (!null[at->a]) (*context_.returned)[at->b].Set(position, r[at->a], frame_.worker_);

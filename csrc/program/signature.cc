@@ -46,6 +46,8 @@ std::optional<Signature> SignatureOf(Op op) {
       return Signature{'w', 'w', 'w', Bit(kOverflow)};
     case Op::kFloorDivI:
       return Signature{'w', 'w', 'w', Bit(kOverflow) | Bit(kDivision)};
+    case Op::kWork:
+      return Signature{'w', 'w', '.', 0};
     case Op::kModI:
       return Signature{'w', 'w', 'w', Bit(kDivision)};
     case Op::kNegI:
