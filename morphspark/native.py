@@ -21,7 +21,7 @@ from .types import NULL, Type
 
 
 class NativeCore:
-    """`interleaving` is for tests: (seed, workers), one thread that plays all workers in an order drawn from the seed."""
+    """`interleaving` is for tests: (seed, workers), one thread plays all workers in an order drawn from the seed."""
 
     def __init__(self, tables: tuple[TableSpec, ...], config: Config, interleaving: tuple[int, int] | None = None):
         self._schedule = (

@@ -138,7 +138,7 @@ void CheckParts(const Code& code, const TransactionCode& transaction) {
   Check(!transaction.instructions.empty() && transaction.instructions.back().op == Op::kStop,
         "a transaction does not stop");
   for (const Instruction& one : transaction.instructions) {
-    Check(one.op <= Op::kEmit, "an operation is not known");
+    Check(one.op <= Op::kWork, "an operation is not known");
     Check(uint64_t{one.reasons} + kFailures <= code.reason_blocks.size(), "reasons are not there");
   }
 }
