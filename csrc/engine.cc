@@ -5,6 +5,7 @@
 #include <new>
 #include <stdexcept>
 
+#include "execute/tickets.h"
 #include "output/verdicts.h"
 #include "plan/resolve.h"
 
@@ -169,11 +170,23 @@ Status Engine::RunPlanned(const EpochInput& input, const Order& order, int64_t b
   const BatchContext context{input.code, input.columns, graph_.rows, tables_, returned, input.max_string_bytes};
   PlannedBatch batch(context, order, transactions_, graph_, &versions_, &verdicts_);
   const int workers = Workers(input);
-  const auto explorer = MakeExplorer(input.strategy, &batch, workers, &explorer_memory_);
-  if (input.interleaving) {
-    DriveSeeded(explorer.get(), workers, *input.interleaving);
+  const auto drive = [&](Explorer* explorer) {
+    if (input.interleaving) return DriveSeeded(explorer, workers, *input.interleaving);
+    Drive(explorer, workers, &pool_, input.poll, [&] { batch.Cancel(); });
+  };
+  const Strategy& strategy = input.strategy;
+  if (strategy.scheme == Scheme::kTstream || strategy.unit == Unit::kOperation || strategy.unit == Unit::kChain) {
+    OperationCrew crew(&batch, strategy, workers, &operation_memory_);
+    drive(MakeExplorer(strategy.exploration, crew.units(), &crew, workers, &explorer_memory_).get());
+    crew.Redo();
   } else {
-    Drive(explorer.get(), workers, &pool_, input.poll, &batch);
+    TransactionCrew crew(&batch, workers);
+    if (strategy.scheme == Scheme::kExplore) {
+      UnitsOfTransactions(graph_, &units_);
+      drive(MakeExplorer(strategy.exploration, units_, &crew, workers, &explorer_memory_).get());
+    } else {
+      drive(MakeTicketExplorer(strategy.scheme, graph_, &crew, workers).get());
+    }
   }
   MORPHSPARK_RETURN_IF_ERROR(batch.Finish());
   versions_.Install(next_stamp_);

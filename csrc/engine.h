@@ -17,6 +17,7 @@
 #include "base/status.h"
 #include "base/thread_pool.h"
 #include "execute/explorer.h"
+#include "execute/operation_crew.h"
 #include "execute/serial.h"
 #include "plan/order.h"
 #include "program/code.h"
@@ -89,6 +90,8 @@ class Engine {
   Graph graph_;
   BatchVersions versions_;
   ExplorerMemory explorer_memory_;
+  UnitGraph units_;
+  OperationMemory operation_memory_;
   Stamp next_stamp_ = 1;
   Stamp epoch_stamps_ = 0;  // how many the executed, uncommitted epoch took
   bool executed_ = false;   // an epoch waits for Commit or Rollback

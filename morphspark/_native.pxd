@@ -101,10 +101,14 @@ cdef extern from "execute/strategy.h" namespace "morphspark" nogil:
     cdef enum class Unit:
         kTransaction
 
+    cdef enum class Abort:
+        kEager
+
     cdef cppclass Strategy:
         Scheme scheme
         Exploration exploration
         Unit unit
+        Abort abort
 
 
 cdef extern from "engine.h" namespace "morphspark" nogil:

@@ -11,9 +11,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 # In the order of csrc/execute/strategy.h.
-SCHEMES = ("serial", "explore", "lock", "mvlk", "pat")
+SCHEMES = ("serial", "explore", "lock", "mvlk", "pat", "tstream")
 EXPLORATIONS = ("s-explore-bfs", "s-explore-dfs", "ns-explore")
-UNITS = ("t-schedule", "v-schedule")
+UNITS = ("f-schedule", "c-schedule", "t-schedule", "v-schedule")
 ABORTS = ("e-abort", "l-abort")
 
 
@@ -22,17 +22,18 @@ class Strategy(NamedTuple):
 
     scheme: int
     exploration: int = 0
-    unit: int = 0
+    unit: int = UNITS.index("t-schedule")
+    abort: int = 0
 
 
 def _points() -> dict[str, Strategy]:
-    points = {name: Strategy(index) for index, name in enumerate(SCHEMES) if name != "explore"}
+    points = {name: Strategy(index) for index, name in enumerate(SCHEMES) if name not in ("explore", "tstream")}
     for exploration, explored in enumerate(EXPLORATIONS):
         for unit, united in enumerate(UNITS):
             if united == "v-schedule" and explored != "s-explore-bfs":
                 continue  # a stratum as a unit needs strata with barriers
-            for abort in ABORTS:
-                points[f"{explored}/{united}/{abort}"] = Strategy(SCHEMES.index("explore"), exploration, unit)
+            for abort, aborted in enumerate(ABORTS):
+                points[f"{explored}/{united}/{aborted}"] = Strategy(SCHEMES.index("explore"), exploration, unit, abort)
     return points
 
 

@@ -1,12 +1,12 @@
 #include "execute/explorer.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <deque>
 #include <random>
 #include <thread>
 
-#include "execute/tickets.h"
 #include "execute/work_deque.h"
 
 namespace morphspark {
@@ -20,155 +20,148 @@ std::atomic_ref<T> Shared(T& place) {
   return std::atomic_ref<T>(place);
 }
 
+template <class T>
+struct alignas(64) Padded {
+  T value{};
+};
+
 // ----------------------------------------------------------------------------------------------------- BFS
 
 // Stratum by stratum. A worker takes chunks of the stratum until none is left, says that it has arrived, and goes on
 // when all have.
 class Bfs : public Explorer {
  public:
-  Bfs(PlannedBatch* batch, int workers, ExplorerMemory* memory)
-      : strata_(memory->strata), taken_(memory->counters), level_(workers, 0), arrived_here_(workers, false) {
-    Stratify(batch->graph(), &memory->strata);
+  Bfs(const UnitGraph& units, Crew* crew, int workers, ExplorerMemory* memory)
+      : crew_(crew), strata_(memory->strata), counters_(memory->counters), here_(workers), workers_(workers) {
+    Stratify(units, &memory->strata);
     levels_ = strata_.levels();
-    workers_ = static_cast<uint32_t>(workers);
-    taken_.Resize(2 * uint64_t{levels_});
-    std::fill(taken_.begin(), taken_.end(), 0);
-    for (int number = 0; number < workers; ++number) crew_.emplace_back(batch, number);
+    counters_.Resize(2 * uint64_t{levels_});
+    std::fill(counters_.begin(), counters_.end(), 0);
   }
 
   Step Next(int worker) override {
-    uint32_t& level = level_[worker].value;
-    if (level == levels_) return Step::kDone;
-    const uint32_t begin = strata_.first[level], size = strata_.first[level + 1] - begin;
-    bool& arrived = arrived_here_[worker].value;
-    if (!arrived) {
-      const uint32_t chunk = std::clamp(size / (4 * workers_), 1u, kChunk);
+    Here& here = here_[worker].value;
+    if (here.level == levels_) return Step::kDone;
+    const uint32_t begin = strata_.first[here.level], size = strata_.first[here.level + 1] - begin;
+    auto arrived = Shared(counters_[levels_ + here.level]);
+    if (!here.arrived) {
+      const uint32_t chunk = std::clamp(size / (4 * static_cast<uint32_t>(workers_)), 1u, kChunk);
       // Relaxed: who takes which chunk is all that matters here; the barrier orders what they did.
-      const uint32_t at = Shared(taken_[level]).fetch_add(chunk, std::memory_order_relaxed);
+      const uint32_t at = Shared(counters_[here.level]).fetch_add(chunk, std::memory_order_relaxed);
       if (at < size) {
-        for (uint32_t i = at; i < std::min(at + chunk, size); ++i) crew_[worker].Run(strata_.order[begin + i]);
+        crew_->RunMany(worker, {&strata_.order[begin + at], std::min(chunk, size - at)});
         return Step::kWorked;
       }
-      arrived = true;
-      Shared(taken_[levels_ + level]).fetch_add(1, std::memory_order_acq_rel);
+      here.arrived = true;
+      arrived.fetch_add(1, std::memory_order_acq_rel);
     }
-    if (Shared(taken_[levels_ + level]).load(std::memory_order_acquire) < workers_) return Step::kIdle;
-    arrived = false;
-    ++level;
+    if (arrived.load(std::memory_order_acquire) < static_cast<uint32_t>(workers_)) return Step::kIdle;
+    here.arrived = false;
+    ++here.level;
     return Step::kWorked;
   }
 
  private:
-  template <class T>
-  struct alignas(64) Padded {
-    T value;
-    Padded(T initial) : value(initial) {}  // NOLINT: a value, and room around it
+  struct Here {
+    uint32_t level = 0;
+    bool arrived = false;  // at its end
   };
 
+  Crew* crew_;
   const Strata& strata_;
-  Scratch<uint32_t>& taken_;  // by level: tasks taken; then, by level, workers that have arrived
-  uint32_t levels_, workers_;
-  std::vector<Padded<uint32_t>> level_;  // by worker
-  std::vector<Padded<bool>> arrived_here_;
-  std::deque<PlannedBatch::Worker> crew_;
+  Scratch<uint32_t>& counters_;  // by level: units taken; then, by level, workers that have arrived
+  std::vector<Padded<Here>> here_;
+  uint32_t levels_;
+  const int workers_;
 };
 
 // ----------------------------------------------------------------------------------------------------- DFS
 
 // Every worker has a fixed share of each stratum, and goes through its shares in order without a barrier: before a
-// task it looks whether those that it waits for are done.
+// unit it looks whether those that it waits for are done.
 class Dfs : public Explorer {
  public:
-  Dfs(PlannedBatch* batch, int workers, ExplorerMemory* memory)
-      : graph_(batch->graph()), done_(memory->counters), share_(workers) {
-    Stratify(graph_, &memory->strata);
+  Dfs(const UnitGraph& units, Crew* crew, int workers, ExplorerMemory* memory)
+      : units_(units), crew_(crew), done_(memory->counters), share_(workers) {
+    Stratify(units, &memory->strata);
     const Strata& strata = memory->strata;
-    done_.Resize(graph_.tasks);
+    done_.Resize(units.units);
     std::fill(done_.begin(), done_.end(), 0);
     for (uint32_t level = 0; level < strata.levels(); ++level) {
       const uint64_t begin = strata.first[level], size = strata.first[level + 1] - begin;
       for (int worker = 0; worker < workers; ++worker) {
-        const uint64_t from = begin + size * worker / workers, to = begin + size * (worker + 1) / workers;
-        share_[worker].tasks.insert(share_[worker].tasks.end(), &strata.order[from], &strata.order[from] + (to - from));
+        const UnitId* from = &strata.order[0] + begin + size * worker / workers;
+        const UnitId* to = &strata.order[0] + begin + size * (worker + 1) / workers;
+        share_[worker].value.units.insert(share_[worker].value.units.end(), from, to);
       }
     }
-    for (int number = 0; number < workers; ++number) crew_.emplace_back(batch, number);
   }
 
   Step Next(int worker) override {
-    Share& share = share_[worker];
+    Share& share = share_[worker].value;
     for (uint32_t ran = 0; ran < kChunk; ++ran) {
-      if (share.next == share.tasks.size()) return ran ? Step::kWorked : Step::kDone;
-      const Task task = share.tasks[share.next];
-      if (!Ready(task)) return ran ? Step::kWorked : Step::kIdle;
-      crew_[worker].Run(task);
-      Shared(done_[task]).store(1, std::memory_order_release);
+      if (share.next == share.units.size()) return ran ? Step::kWorked : Step::kDone;
+      const UnitId unit = share.units[share.next];
+      if (!Ready(unit)) return ran ? Step::kWorked : Step::kIdle;
+      crew_->Run(worker, unit);
+      Shared(done_[unit]).store(1, std::memory_order_release);
       ++share.next;
     }
     return Step::kWorked;
   }
 
  private:
-  struct alignas(64) Share {
-    std::vector<Task> tasks;
+  struct Share {
+    std::vector<UnitId> units;
     size_t next = 0;
   };
 
-  bool Ready(Task task) {
-    for (Access access = graph_.first[task]; access < graph_.first[task + 1]; ++access) {
-      const Access previous = graph_.previous[access];
-      if (previous != kBase && !Shared(done_[graph_.owner[previous]]).load(std::memory_order_acquire)) return false;
+  bool Ready(UnitId unit) {
+    for (UnitId before : units_.Before(unit)) {
+      if (!Shared(done_[before]).load(std::memory_order_acquire)) return false;
     }
     return true;
   }
 
-  const Graph& graph_;
-  Scratch<uint32_t>& done_;  // by task
-  std::vector<Share> share_;
-  std::deque<PlannedBatch::Worker> crew_;
+  const UnitGraph& units_;
+  Crew* crew_;
+  Scratch<uint32_t>& done_;  // by unit
+  std::vector<Padded<Share>> share_;
 };
 
 // ------------------------------------------------------------------------------------------------------ NS
 
-// A task is ready when its join counter comes to zero. Whoever brings it there keeps it; a worker without tasks takes
+// A unit is ready when its join counter comes to zero. Whoever brings it there keeps it; a worker without units takes
 // a chunk of those that never had to wait, then steals.
 class Ns : public Explorer {
  public:
-  Ns(PlannedBatch* batch, int workers, ExplorerMemory* memory)
-      : successors_(memory->successors), roots_(memory->counters), left_(batch->graph().tasks) {
-    FindSuccessors(batch->graph(), &memory->successors);
-    roots_.Resize(batch->graph().tasks);
-    for (Task task = 0; task < batch->graph().tasks; ++task) {
-      if (successors_.waits[task] == 0) roots_[root_count_++] = task;
+  Ns(const UnitGraph& units, Crew* crew, int workers, ExplorerMemory* memory)
+      : crew_(crew), successors_(memory->successors), roots_(memory->counters), left_(units.units), ran_(workers) {
+    FindSuccessors(units, &memory->successors);
+    roots_.Resize(units.units);
+    for (UnitId unit = 0; unit < units.units; ++unit) {
+      if (successors_.waits[unit] == 0) roots_[root_count_++] = unit;
     }
-    for (int number = 0; number < workers; ++number) {
-      queues_.emplace_back(batch->graph().tasks);
-      crew_.emplace_back(batch, number);
-      ran_.emplace_back();
-    }
+    for (int number = 0; number < workers; ++number) queues_.emplace_back(units.units);
   }
 
   Step Next(int worker) override {
     WorkDeque& queue = queues_[worker];
     for (uint32_t ran = 0; ran < kChunk; ++ran) {
-      const std::optional<Task> task = queue.Pop();
-      if (!task) return ran ? Step::kWorked : Refill(worker);
-      Run(worker, *task);
+      const std::optional<UnitId> unit = queue.Pop();
+      if (!unit) return ran ? Step::kWorked : Refill(worker);
+      Run(worker, *unit);
     }
     return Step::kWorked;
   }
 
  private:
-  struct alignas(64) Ran {
-    uint32_t count = 0;
-  };
-
-  void Run(int worker, Task task) {
-    crew_[worker].Run(task);
-    ++ran_[worker].count;
-    for (uint32_t at = successors_.first[task]; at < successors_.first[task + 1]; ++at) {
-      const Task next = successors_.tasks[at];
-      // Release what this task wrote; acquire what the others wrote that `next` waited for.
+  void Run(int worker, UnitId unit) {
+    crew_->Run(worker, unit);
+    ++ran_[worker].value;
+    for (uint32_t at = successors_.first[unit]; at < successors_.first[unit + 1]; ++at) {
+      const UnitId next = successors_.units[at];
+      // Release what this unit wrote; acquire what the others wrote that `next` waited for.
       if (Shared(successors_.waits[next]).fetch_sub(1, std::memory_order_acq_rel) == 1) queues_[worker].Push(next);
     }
   }
@@ -181,39 +174,38 @@ class Ns : public Explorer {
     }
     next_root_.store(root_count_, std::memory_order_relaxed);  // so that it never comes round
     for (size_t i = 1; i < queues_.size(); ++i) {
-      if (const auto task = queues_[(worker + i) % queues_.size()].Steal()) {
-        Run(worker, *task);
+      if (const auto unit = queues_[(worker + i) % queues_.size()].Steal()) {
+        Run(worker, *unit);
         return Step::kWorked;
       }
     }
     // Relaxed: the pool joins before anybody looks at results.
-    const uint32_t ran = std::exchange(ran_[worker].count, 0);
+    const uint32_t ran = std::exchange(ran_[worker].value, 0);
     const uint32_t left = left_.fetch_sub(ran, std::memory_order_relaxed) - ran;
     return left == 0 ? Step::kDone : Step::kIdle;
   }
 
+  Crew* crew_;
   Successors& successors_;
   Scratch<uint32_t>& roots_;
   uint32_t root_count_ = 0;
   std::atomic<uint32_t> next_root_{0};
   std::atomic<uint32_t> left_;
   std::deque<WorkDeque> queues_;
-  std::deque<PlannedBatch::Worker> crew_;
-  std::deque<Ran> ran_;  // by worker: tasks that `left_` does not know of yet
+  std::vector<Padded<uint32_t>> ran_;  // by worker: units that `left_` does not know of yet
 };
 
 }  // namespace
 
-std::unique_ptr<Explorer> MakeExplorer(const Strategy& strategy, PlannedBatch* batch, int workers,
+std::unique_ptr<Explorer> MakeExplorer(Exploration exploration, const UnitGraph& units, Crew* crew, int workers,
                                        ExplorerMemory* memory) {
-  if (strategy.scheme != Scheme::kExplore) return MakeTicketExplorer(strategy.scheme, batch, workers);
-  switch (strategy.exploration) {
+  switch (exploration) {
     case Exploration::kBfs:
-      return std::make_unique<Bfs>(batch, workers, memory);
+      return std::make_unique<Bfs>(units, crew, workers, memory);
     case Exploration::kDfs:
-      return std::make_unique<Dfs>(batch, workers, memory);
+      return std::make_unique<Dfs>(units, crew, workers, memory);
     case Exploration::kNs:
-      return std::make_unique<Ns>(batch, workers, memory);
+      return std::make_unique<Ns>(units, crew, workers, memory);
   }
   return nullptr;
 }
@@ -226,7 +218,7 @@ constexpr int kIdleSpins = 64;          // before a worker lets others have the 
 constexpr int kStepsBetweenLooks = 64;  // at the clock
 constexpr auto kTimeBetweenPolls = std::chrono::milliseconds(50);
 
-void Work(Explorer* explorer, int worker, const Poll* poll, PlannedBatch* batch) {
+void Work(Explorer* explorer, int worker, const Poll* poll, const std::function<void()>& cancel) {
   auto polled = std::chrono::steady_clock::now();
   int idle = 0;
   for (int64_t steps = 1;; ++steps) {
@@ -237,19 +229,19 @@ void Work(Explorer* explorer, int worker, const Poll* poll, PlannedBatch* batch)
     if (poll == nullptr || steps % kStepsBetweenLooks != 0) continue;
     const auto now = std::chrono::steady_clock::now();
     if (now - polled <= kTimeBetweenPolls) continue;
-    if ((*poll)()) batch->Cancel();
+    if ((*poll)()) cancel();
     polled = now;
   }
 }
 
 }  // namespace
 
-void Drive(Explorer* explorer, int workers, ThreadPool* pool, const Poll& poll, PlannedBatch* batch) {
+void Drive(Explorer* explorer, int workers, ThreadPool* pool, const Poll& poll, const std::function<void()>& cancel) {
   const auto caller = std::this_thread::get_id();
   pool->For(workers, 1, [&](int64_t from, int64_t to) {
     const bool polls = poll && std::this_thread::get_id() == caller;
     for (int64_t worker = from; worker < to; ++worker)
-      Work(explorer, static_cast<int>(worker), polls ? &poll : nullptr, batch);
+      Work(explorer, static_cast<int>(worker), polls ? &poll : nullptr, cancel);
   });
 }
 

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "base/thread_pool.h"
-#include "execute/planned_batch.h"
+#include "execute/serial.h"
 #include "execute/strategy.h"
-#include "plan/graph.h"
+#include "plan/units.h"
 
 namespace morphspark {
 
@@ -23,6 +23,17 @@ class Explorer {
   virtual Step Next(int worker) = 0;
 };
 
+// Who runs the units that an explorer finds. Units that don't wait for each other may run at the same time.
+class Crew {
+ public:
+  virtual ~Crew() = default;
+  virtual void Run(int worker, UnitId unit) = 0;
+  // Units of one stratum.
+  virtual void RunMany(int worker, std::span<const UnitId> units) {
+    for (UnitId unit : units) Run(worker, unit);
+  }
+};
+
 // Working memory of explorers, kept from batch to batch.
 struct ExplorerMemory {
   Strata strata;
@@ -32,12 +43,12 @@ struct ExplorerMemory {
   uint64_t bytes() const { return strata.bytes() + successors.bytes() + counters.bytes(); }
 };
 
-std::unique_ptr<Explorer> MakeExplorer(const Strategy& strategy, PlannedBatch* batch, int workers,
+std::unique_ptr<Explorer> MakeExplorer(Exploration exploration, const UnitGraph& units, Crew* crew, int workers,
                                        ExplorerMemory* memory);
 
 // Runs an explorer to its end on the pool's threads. `poll` is asked now and then on the calling thread; if it says so,
-// the batch is cancelled.
-void Drive(Explorer* explorer, int workers, ThreadPool* pool, const Poll& poll, PlannedBatch* batch);
+// `cancel` is called.
+void Drive(Explorer* explorer, int workers, ThreadPool* pool, const Poll& poll, const std::function<void()>& cancel);
 
 // The same on the calling thread alone: which worker makes the next step is drawn from the seed.
 void DriveSeeded(Explorer* explorer, int workers, uint64_t seed);

@@ -11,6 +11,12 @@ PlannedBatch::PlannedBatch(const BatchContext& context, const Order& order, std:
       versions_(versions),
       verdicts_(verdicts) {}
 
+const TransactionCode* PlannedBatch::CodeOf(Task task) const {
+  if (Position(task) >= order_.keyed) return nullptr;
+  const TransactionId id = transactions_[Row(task)];
+  return id == kUnmatched ? nullptr : &context_.code->transactions[id];
+}
+
 PlannedBatch::Worker::Worker(PlannedBatch* batch, int number)
     : batch_(*batch),
       frame_(*batch->context_.code, number),
@@ -40,6 +46,11 @@ void PlannedBatch::Worker::Run(Task task) {
   }
   if (reason == kStringLimit) return batch_.Stop(StringLimitStatus(batch_.context_));
   if (reason != kNoReason) status = TransactionStatus::kAborted;
+}
+
+ReasonId PlannedBatch::Worker::RunOperation(Task task, const TransactionCode& code, const Operation& operation,
+                                            const Exchange& exchange) {
+  return machine_.RunOperation(code, operation, batch_.Row(task), batch_.Position(task), exchange);
 }
 
 void PlannedBatch::Cancel() { Stop(CancelledStatus()); }

@@ -5,9 +5,11 @@
 #pragma once
 
 #include <atomic>
+#include <deque>
 #include <exception>
 #include <mutex>
 
+#include "execute/explorer.h"
 #include "execute/serial.h"
 #include "plan/graph.h"
 #include "program/machine.h"
@@ -21,6 +23,12 @@ class PlannedBatch {
                const Graph& graph, BatchVersions* versions, Verdicts* verdicts);
 
   const Graph& graph() const { return graph_; }
+  const BatchContext& context() const { return context_; }
+  BatchVersions* versions() const { return versions_; }
+  int64_t Position(Task task) const { return graph_.begin + task; }
+  BatchRow Row(Task task) const { return order_.Row(Position(task)); }
+  // What the transaction runs; null where there is nothing to run (no order key, no match).
+  const TransactionCode* CodeOf(Task task) const;
 
   // What a thread needs to run transactions of this batch.
   class Worker {
@@ -28,6 +36,9 @@ class PlannedBatch {
     Worker(PlannedBatch* batch, int number);
     // Runs a transaction and settles its versions.
     void Run(Task task);
+    // Machine::RunOperation for a transaction of this batch.
+    ReasonId RunOperation(Task task, const TransactionCode& code, const Operation& operation, const Exchange& exchange);
+    void KeepStrings() { frame_.KeepStrings(); }
 
    private:
     PlannedBatch& batch_;
@@ -35,7 +46,11 @@ class PlannedBatch {
     Machine<PlannedRows> machine_;
   };
 
+  bool Aborted(Task task) const { return verdicts_->status[Position(task)] == TransactionStatus::kAborted; }
+
   void Cancel();
+  // A worker threw: the batch ends.
+  void Stop(std::exception_ptr error) { Stop(Status::Ok(), std::move(error)); }
   bool stopped() const { return stopped_.load(std::memory_order_relaxed); }
   // Ok, or why the batch must not be installed. Rethrows what a worker threw.
   Status Finish();
@@ -54,6 +69,18 @@ class PlannedBatch {
   std::mutex mutex_;
   Status status_;             // guarded by mutex_
   std::exception_ptr error_;  // guarded by mutex_
+};
+
+// Units are transactions.
+class TransactionCrew : public Crew {
+ public:
+  TransactionCrew(PlannedBatch* batch, int workers) {
+    for (int number = 0; number < workers; ++number) workers_.emplace_back(batch, number);
+  }
+  void Run(int worker, UnitId unit) override { workers_[worker].Run(unit); }
+
+ private:
+  std::deque<PlannedBatch::Worker> workers_;
 };
 
 }  // namespace morphspark

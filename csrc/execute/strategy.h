@@ -11,6 +11,7 @@ enum class Scheme : uint8_t {
   kLock,     // ordered strict two-phase locking
   kMvlk,     // a low-water mark per row; versions serve readers
   kPat,      // counters per partition
+  kTstream,  // chains of operations, resolved iteratively; an abort redoes the batch
 };
 
 enum class Exploration : uint8_t {
@@ -20,14 +21,23 @@ enum class Exploration : uint8_t {
 };
 
 enum class Unit : uint8_t {
-  kTransaction,  // whole transactions, in chunks
-  kStratum,      // all transactions of a stratum at once, instruction by instruction
+  kOperation,    // f-schedule: what a transaction does to one row
+  kChain,        // c-schedule: all operations on one row; chains that wait for each other are one
+  kTransaction,  // t-schedule: whole transactions, in chunks
+  kStratum,      // v-schedule: all transactions of a stratum at once, instruction by instruction
+};
+
+// What becomes of the other operations of a transaction when one has failed.
+enum class Abort : uint8_t {
+  kEager,  // they don't run
+  kLazy,   // they run, and are taken back in the end
 };
 
 struct Strategy {
   Scheme scheme = Scheme::kSerial;
   Exploration exploration = Exploration::kBfs;
   Unit unit = Unit::kTransaction;
+  Abort abort = Abort::kEager;
 };
 
 }  // namespace morphspark

@@ -22,17 +22,17 @@ struct Ticket {
 
 class Tickets : public Explorer {
  public:
-  Tickets(Scheme scheme, PlannedBatch* batch, int workers)
-      : scheme_(scheme), graph_(batch->graph()), partitions_(static_cast<uint32_t>(workers) * kPartitionsPerWorker) {
+  Tickets(Scheme scheme, const Graph& graph, Crew* crew, int workers)
+      : scheme_(scheme),
+        graph_(graph),
+        crew_(crew),
+        partitions_(static_cast<uint32_t>(workers) * kPartitionsPerWorker) {
     if (scheme == Scheme::kPat) {
       locks_.resize(partitions_);
     } else {
       AssignRows();
     }
-    for (int number = 0; number < workers; ++number) {
-      crew_.emplace_back(batch, number);
-      state_.emplace_back();
-    }
+    state_.resize(workers);
   }
 
   Step Next(int worker) override {
@@ -56,7 +56,7 @@ class Tickets : public Explorer {
         for (const Ticket& ticket : state.tickets) {
           if (!Called(ticket)) return Step::kIdle;
         }
-        crew_[worker].Run(state.task);
+        crew_->Run(worker, state.task);
         for (const Ticket& ticket : state.tickets) {
           if (ticket.writes) ticket.lock->ended_writes.fetch_add(1, std::memory_order_acq_rel);
           ticket.lock->ended_accesses.fetch_add(1, std::memory_order_acq_rel);
@@ -128,19 +128,19 @@ class Tickets : public Explorer {
 
   const Scheme scheme_;
   const Graph& graph_;
+  Crew* const crew_;
   const uint32_t partitions_;
   std::deque<Lock> locks_;
   Scratch<uint32_t> lock_of_;  // by access
   std::atomic<Task> next_{0};
   std::atomic<Task> admitted_{0};
-  std::deque<PlannedBatch::Worker> crew_;
   std::deque<State> state_;
 };
 
 }  // namespace
 
-std::unique_ptr<Explorer> MakeTicketExplorer(Scheme scheme, PlannedBatch* batch, int workers) {
-  return std::make_unique<Tickets>(scheme, batch, workers);
+std::unique_ptr<Explorer> MakeTicketExplorer(Scheme scheme, const Graph& graph, Crew* crew, int workers) {
+  return std::make_unique<Tickets>(scheme, graph, crew, workers);
 }
 
 }  // namespace morphspark

@@ -14,6 +14,7 @@
 
 namespace morphspark {
 
-std::unique_ptr<Explorer> MakeTicketExplorer(Scheme scheme, PlannedBatch* batch, int workers);
+// The crew's units are transactions.
+std::unique_ptr<Explorer> MakeTicketExplorer(Scheme scheme, const Graph& graph, Crew* crew, int workers);
 
 }  // namespace morphspark

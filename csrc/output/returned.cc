@@ -52,6 +52,14 @@ void ReturnedValues::Set(int64_t position, const Value& value, int worker) {
   }
 }
 
+void ReturnedValues::Clear(int64_t position) {
+  if (!set_[position]) return;
+  set_[position] = 0;
+  const size_t width = Width(kind_);
+  std::memset(values_.data() + position * width, 0, width);
+  if (kind_ == Kind::kString) strings_[position] = Bytes{"", 0};
+}
+
 ColumnBuffers ReturnedValues::Finish() && {
   ColumnBuffers column;
   column.length = static_cast<int64_t>(set_.size());

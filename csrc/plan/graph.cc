@@ -163,7 +163,7 @@ void Planner::Link(Graph* graph, uint32_t part, uint32_t parts, std::vector<Alia
         if (previous[kept] != kBase) flags[previous[kept]] |= Graph::kSuperseded;
         row.write = base + kept;
       }
-      flags[access] = Graph::kHole;
+      flags[access] = Graph::kHole | Graph::kAlias;
       previous[access] = kBase;
       aliases->push_back({access, kept});
       continue;
@@ -185,51 +185,6 @@ void Planner::Redirect(const PlanInput& input, const Alias& alias, Graph* graph)
   EachUse(input, *CodeAt(input, position), input.order.Row(position), [&](const SiteUse& use, int64_t index) {
     if (access++ == alias.hole) graph->rows[use.site][index] = alias.kept;
   });
-}
-
-void Stratify(const Graph& graph, Strata* strata) {
-  const Task tasks = graph.tasks;
-  strata->level.Resize(tasks);
-  uint32_t* const level = strata->level.data();
-  std::vector<uint32_t>& first = strata->first;
-  first.assign(1, 0);
-  for (Task task = 0; task < tasks; ++task) {
-    uint32_t own = 0;
-    for (Access access = graph.first[task]; access < graph.first[task + 1]; ++access) {
-      const Access previous = graph.previous[access];
-      if (previous != kBase) own = std::max(own, level[graph.owner[previous]] + 1);
-    }
-    level[task] = own;
-    if (own + 1 >= first.size()) first.resize(own + 2, 0);
-    ++first[own + 1];
-  }
-  for (size_t i = 1; i < first.size(); ++i) first[i] += first[i - 1];
-  strata->order.Resize(tasks);
-  std::vector<uint32_t> next(first.begin(), first.end());
-  for (Task task = 0; task < tasks; ++task) strata->order[next[level[task]]++] = task;
-}
-
-void FindSuccessors(const Graph& graph, Successors* successors) {
-  const Task tasks = graph.tasks;
-  const Access accesses = graph.accesses();
-  successors->first.Resize(uint64_t{tasks} + 2);
-  successors->waits.Resize(tasks);
-  uint32_t* const first = successors->first.data();
-  std::fill_n(first, uint64_t{tasks} + 2, 0);
-  std::fill_n(successors->waits.data(), tasks, 0);
-  for (Access access = 0; access < accesses; ++access) {
-    const Access previous = graph.previous[access];
-    if (previous == kBase) continue;
-    ++first[graph.owner[previous] + 2];
-    ++successors->waits[graph.owner[access]];
-  }
-  // Counted two places ahead, so that filling moves each to where its successor begins.
-  for (uint64_t i = 2; i < uint64_t{tasks} + 2; ++i) first[i] += first[i - 1];
-  successors->tasks.Resize(first[tasks + 1]);
-  for (Access access = 0; access < accesses; ++access) {
-    const Access previous = graph.previous[access];
-    if (previous != kBase) successors->tasks[first[graph.owner[previous] + 1]++] = graph.owner[access];
-  }
 }
 
 }  // namespace morphspark

@@ -37,7 +37,8 @@ using Task = uint32_t;  // a transaction of the batch: its position minus that o
 struct Graph {
   static constexpr uint8_t kWrites = 1;
   static constexpr uint8_t kSuperseded = 2;  // a later access of the batch writes the row, too
-  static constexpr uint8_t kHole = 4;        // a null key, or the same row as an earlier access of its transaction
+  static constexpr uint8_t kHole = 4;        // no access after all: a null key, or
+  static constexpr uint8_t kAlias = 8;       // the same row as an earlier access of its transaction
 
   int64_t begin = 0;  // position of the first transaction
   Task tasks = 0;
@@ -93,25 +94,5 @@ class Planner {
   std::vector<std::vector<Last>> last_;  // by table, by slot
   uint32_t base_ = 1;
 };
-
-// The strata of a graph: a task's level is one more than the highest of those it waits for.
-struct Strata {
-  Scratch<uint32_t> level;      // by task
-  Scratch<Task> order;          // tasks by level, then position
-  std::vector<uint32_t> first;  // by level, and one more: where it begins in `order`
-
-  uint32_t levels() const { return static_cast<uint32_t>(first.size()) - 1; }
-  uint64_t bytes() const { return level.bytes() + order.bytes(); }
-};
-void Stratify(const Graph& graph, Strata* strata);
-
-// The other direction, for join counters: who waits for a task, and for how many accesses a task waits.
-struct Successors {
-  Scratch<uint32_t> first;  // by task, and one more
-  Scratch<Task> tasks;      // with repetitions, as `waits` counts them
-  Scratch<uint32_t> waits;  // by task
-  uint64_t bytes() const { return first.bytes() + tasks.bytes() + waits.bytes(); }
-};
-void FindSuccessors(const Graph& graph, Successors* successors);
 
 }  // namespace morphspark

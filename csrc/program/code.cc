@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "program/operations.h"
 #include "program/verify.h"
 
 namespace morphspark {
@@ -211,7 +212,10 @@ Status Code::Decode(std::span<const int64_t> words, std::vector<std::string> str
   // Every register takes several words to fill, so this refuses only what would make a frame of gigabytes.
   if (code.registers > words.size()) return Status::Invalid("compiled program: it has registers that nobody writes");
   MORPHSPARK_RETURN_IF_ERROR(VerifyCode(code, tables));
-  for (TransactionCode& one : code.transactions) FindUses(code, &one);
+  for (TransactionCode& one : code.transactions) {
+    FindUses(code, &one);
+    one.operations = std::make_shared<const Operations>(CutTransaction(code, one));
+  }
   *out = std::move(code);
   return Status::Ok();
 }

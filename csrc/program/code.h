@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -133,6 +134,8 @@ struct Condition {
   std::vector<Accepted> accepted;
 };
 
+struct Operations;
+
 struct TransactionCode {
   std::vector<Condition> on;
   std::vector<Instruction> instructions;
@@ -142,10 +145,11 @@ struct TransactionCode {
   std::vector<Accumulator> accumulators;
   std::vector<SiteId> sites;  // every site it uses
   // Found by Decode:
-  std::vector<SiteUse> uses;     // by site, as `sites`
-  std::vector<TableId> written;  // every table that it may write to
-  bool uses_elements = false;    // a site is named by elements of a list
-  bool computes_keys = false;    // it names rows that are known only when it runs
+  std::vector<SiteUse> uses;                     // by site, as `sites`
+  std::vector<TableId> written;                  // every table that it may write to
+  bool uses_elements = false;                    // a site is named by elements of a list
+  bool computes_keys = false;                    // it names rows that are known only when it runs
+  std::shared_ptr<const Operations> operations;  // what it is cut into
 };
 
 struct TableSpec;

@@ -83,10 +83,33 @@ Machine<Rows>::Machine(const BatchContext& context, Rows rows, Frame* frame)
 
 template <class Rows>
 ReasonId Machine<Rows>::Run(const TransactionCode& code, BatchRow row, int64_t position) {
+  if (frame_.scratch_.used() && !frame_.keeps_strings_) frame_.scratch_.Reset();
+  Enter(code, row);
+  return Execute(code, code.instructions.data(), position);
+}
+
+template <class Rows>
+ReasonId Machine<Rows>::RunOperation(const TransactionCode& code, const Operation& operation, BatchRow row,
+                                     int64_t position, const Exchange& exchange) {
+  Enter(code, row);
+  for (const Transfer& one : operation.imports) {
+    frame_.registers_[one.value] = exchange.values[one.place];
+    frame_.null_[one.value] = exchange.null[one.place];
+  }
+  const ReasonId reason = Execute(code, operation.instructions.data(), position);
+  for (const Transfer& one : operation.exports) {
+    exchange.values[one.place] = frame_.registers_[one.value];
+    exchange.null[one.place] = frame_.null_[one.value];
+  }
+  return reason;
+}
+
+// Puts into registers what the transaction starts with.
+template <class Rows>
+[[gnu::always_inline]] inline void Machine<Rows>::Enter(const TransactionCode& code, BatchRow row) {
   Value* const r = frame_.registers_.data();
   uint8_t* const null = frame_.null_.data();
   row_ = row;
-  if (frame_.scratch_.used()) frame_.scratch_.Reset();
   const Entry& entry = entries_[&code - context_.code->transactions.data()];
   for (const typename Entry::Words& load : entry.words) {
     r[load.dst].i = load.values[row];
@@ -94,9 +117,13 @@ ReasonId Machine<Rows>::Run(const TransactionCode& code, BatchRow row, int64_t p
   }
   for (const ColumnLoad& load : entry.others) null[load.dst] = !context_.columns[load.column].Load(row, &r[load.dst]);
   for (const typename Entry::Handles& load : entry.rows) r[load.dst].row = load.handles[row];
-  Rows& rows = rows_;
+}
 
-  const Instruction* const begin = code.instructions.data();
+template <class Rows>
+ReasonId Machine<Rows>::Execute(const TransactionCode& code, const Instruction* const begin, int64_t position) {
+  Value* const r = frame_.registers_.data();
+  uint8_t* const null = frame_.null_.data();
+  Rows& rows = rows_;
   const Instruction* at = begin;
 
 #define FAIL(failure) return context_.code->reason_blocks[at->reasons + (failure)]

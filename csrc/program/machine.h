@@ -18,6 +18,7 @@
 #include "base/exact_sum.h"
 #include "output/returned.h"
 #include "program/code.h"
+#include "program/operations.h"
 #include "state/table.h"
 
 namespace morphspark {
@@ -39,6 +40,8 @@ struct BatchContext {
 class Frame {
  public:
   explicit Frame(const Code& code, int worker = 0);
+  // From now on strings that transactions make live as long as the frame, since operations leave them to each other.
+  void KeepStrings() { keeps_strings_ = true; }
 
  private:
   template <class Rows>
@@ -64,6 +67,13 @@ class Frame {
   std::vector<Reducer> reducers_;
   std::string key_;
   Arena scratch_;
+  bool keeps_strings_ = false;
+};
+
+// What the operations of a transaction leave to each other.
+struct Exchange {
+  Value* values;
+  uint8_t* null;
 };
 
 template <class Rows>
@@ -73,8 +83,13 @@ class Machine {
 
   // Runs a transaction; kNoReason if it succeeded. Its output goes to `position`.
   ReasonId Run(const TransactionCode& code, BatchRow row, int64_t position);
+  // Runs one of its operations. The exchange is the transaction's.
+  ReasonId RunOperation(const TransactionCode& code, const Operation& operation, BatchRow row, int64_t position,
+                        const Exchange& exchange);
 
  private:
+  void Enter(const TransactionCode& code, BatchRow row);
+  ReasonId Execute(const TransactionCode& code, const Instruction* begin, int64_t position);
   bool EnterLoop(const Loop& loop, Frame::LoopState* state);
   void LoadElements(const Loop& loop, Frame::LoopState* state);
   RowHandle ResolveKey(TableId table, Register first, uint32_t parts);

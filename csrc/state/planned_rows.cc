@@ -25,11 +25,31 @@ void BatchVersions::Prepare(const Graph& graph) {
 
 void BatchVersions::Settle(Task task, bool committed) {
   for (Access access = graph_->first[task]; access < graph_->first[task + 1]; ++access) {
-    if (!(graph_->flags[access] & Graph::kWrites)) continue;
-    const Access previous = graph_->previous[access];
-    const bool own = committed && (state_[access] & kOwned);
-    source_[access] = own ? access : previous == kBase ? kBase : source_[previous];
+    if (graph_->flags[access] & Graph::kWrites) Publish(access, committed);
   }
+}
+
+void BatchVersions::Publish(Access access, bool own) {
+  const Access previous = graph_->previous[access];
+  if (own && (state_[access] & kOwned)) {
+    source_[access] = access;
+  } else {
+    source_[access] = previous == kBase ? kBase : source_[previous];
+  }
+}
+
+// Copies the image that the access has published; false if it has none of its own.
+bool BatchVersions::Published(Access access, std::vector<uint64_t>* image) const {
+  image->clear();
+  if (source_[access] != access) return false;
+  const uint64_t* from = words_.data() + image_[access];
+  image->push_back(state_[access]);
+  image->insert(image->end(), from, from + tables_[graph_->table[access]]->image().words());
+  return true;
+}
+
+void BatchVersions::Forget(Task task) {
+  for (Access access = graph_->first[task]; access < graph_->first[task + 1]; ++access) state_[access] = 0;
 }
 
 void BatchVersions::Install(Stamp first_stamp) {

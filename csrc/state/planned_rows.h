@@ -28,6 +28,12 @@ class BatchVersions {
 
   void Prepare(const Graph& graph);
   void Settle(Task task, bool committed);
+  // Settles one access; `own` says that its image is to be read, if it was written.
+  void Publish(Access access, bool own);
+  // What is needed to run a transaction again.
+  bool Published(Access access, std::vector<uint64_t>* image) const;
+  Access Source(Access access) const { return source_[access]; }
+  void Forget(Task task);
   // Makes the last versions those of the tables; stamps count up from `first_stamp`, by position.
   void Install(Stamp first_stamp);
 

@@ -1,0 +1,408 @@
+#include "program/operations.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "program/signature.h"
+
+namespace morphspark {
+namespace {
+
+constexpr uint32_t kOperationsMax = 64;  // sets of them are words
+using Set = uint64_t;
+
+constexpr uint32_t kNone = 0xFFFFFFFFu;
+
+Set One(uint32_t index) { return Set{1} << index; }
+
+template <class Visit>
+void Each(Set set, Visit visit) {
+  for (; set; set &= set - 1) visit(static_cast<uint32_t>(__builtin_ctzll(set)));
+}
+
+bool TakesRow(Op op) {
+  switch (op) {
+    case Op::kCheckKey:
+    case Op::kExists:
+    case Op::kReadI:
+    case Op::kReadB:
+    case Op::kReadS:
+    case Op::kReadD:
+    case Op::kWriteI:
+    case Op::kWriteF:
+    case Op::kWriteB:
+    case Op::kWriteS:
+    case Op::kWriteD:
+    case Op::kIncreaseI:
+    case Op::kDecreaseI:
+    case Op::kIncreaseF:
+    case Op::kDecreaseF:
+    case Op::kInsert:
+    case Op::kStore:
+    case Op::kDelete:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool ChangesRow(Op op) {
+  return TakesRow(op) && op != Op::kCheckKey && op != Op::kExists && op != Op::kReadI && op != Op::kReadB &&
+         op != Op::kReadS && op != Op::kReadD;
+}
+
+// Calls visit(register) for every value that an instruction uses; rows are no values.
+template <class Visit>
+void EachSource(const Instruction& one, Visit visit) {
+  if (const auto signature = verify::SignatureOf(one.op)) {
+    visit(one.a);
+    if (signature->b != '.') visit(one.b);
+    return;
+  }
+  switch (one.op) {
+    case Op::kSkipUnless:
+    case Op::kSkipIfNull:
+    case Op::kNeed:
+    case Op::kCopy:
+    case Op::kIsNull:
+    case Op::kIntToFloat:
+    case Op::kDecimalToFloat:
+    case Op::kDecimalUp:
+    case Op::kEmit:
+      return visit(one.a);
+    case Op::kWriteI:
+    case Op::kWriteF:
+    case Op::kWriteB:
+    case Op::kWriteS:
+    case Op::kWriteD:
+    case Op::kIncreaseI:
+    case Op::kDecreaseI:
+    case Op::kIncreaseF:
+    case Op::kDecreaseF:
+    case Op::kStore:
+      return visit(one.b);
+    default:
+      return;
+  }
+}
+
+bool CanBeCut(Op op) {
+  switch (op) {
+    case Op::kEach:
+    case Op::kEnd:
+    case Op::kBegin:
+    case Op::kAccumulate:
+    case Op::kReduce:
+    case Op::kRowOfElement:
+    case Op::kRowOfKey:
+      return false;
+    default:
+      return true;
+  }
+}
+
+// Instructions that belong together: one, or everything between a skip and the place where its ways meet again. An
+// insertion and the storing of its columns belong together, too.
+struct Atom {
+  uint32_t begin, end;
+  Set uses = 0;  // site uses whose rows it takes
+  bool changes = false;
+  bool has_condition = false;
+  std::vector<Register> sources;  // values that it needs and does not make
+  std::vector<Register> results;  // values that it makes
+};
+
+class Cutter {
+ public:
+  Cutter(const Code& code, const TransactionCode& transaction)
+      : transaction_(transaction), use_of_(code.registers, kNone), made_in_(code.registers, kNone) {}
+
+  Operations Cut() {
+    Operations operations;
+    if (!Possible()) return operations;
+    FindAtoms();
+    for (uint32_t atom = 0; atom < atoms_.size(); ++atom) {
+      if (!Assign(atom)) return operations;
+    }
+    if (groups_.size() < 2 || !EveryValueHasOneHome()) return operations;
+    Arrange(&operations);
+    return operations;
+  }
+
+ private:
+  static constexpr uint32_t kUnmade = kNone - 1;
+
+  struct Group {
+    Set before = 0;  // groups that it waits for, and those that they wait for
+    std::vector<uint32_t> atoms;
+  };
+
+  bool Possible() {
+    if (transaction_.uses.size() < 2 || transaction_.uses.size() > kOperationsMax) return false;
+    for (const Instruction& one : transaction_.instructions) {
+      if (!CanBeCut(one.op)) return false;
+    }
+    for (const RowLoad& load : transaction_.rows) {
+      for (uint32_t use = 0; use < transaction_.uses.size(); ++use) {
+        if (transaction_.uses[use].site == load.site) use_of_[load.dst] = use;
+      }
+    }
+    return true;
+  }
+
+  // -- atoms
+
+  // Where the ways of a skip meet again: at its target, or behind the other way that a jump before it leaves out.
+  uint32_t Meet(uint32_t begin, uint32_t end) const {
+    for (uint32_t i = begin; i < end; ++i) {
+      const Instruction& one = transaction_.instructions[i];
+      if (one.op == Op::kSkipUnless || one.op == Op::kSkipIfNull) end = std::max(end, one.b);
+      if (one.op == Op::kJump) end = std::max(end, one.a);
+      if (one.op == Op::kInsert) {
+        while (transaction_.instructions[end].op == Op::kStore) ++end;
+      }
+    }
+    return end;
+  }
+
+  void FindAtoms() {
+    const auto count = static_cast<uint32_t>(transaction_.instructions.size());
+    for (uint32_t begin = 0; begin < count;) {
+      if (transaction_.instructions[begin].op == Op::kStop) break;  // the last; each operation gets its own
+      Atom atom{.begin = begin, .end = Meet(begin, begin + 1), .sources = {}, .results = {}};
+      for (uint32_t i = begin; i < atom.end; ++i) Look(transaction_.instructions[i], &atom);
+      begin = atom.end;
+      atoms_.push_back(std::move(atom));
+    }
+  }
+
+  void Look(const Instruction& one, Atom* atom) {
+    EachSource(one, [&](Register source) {
+      if (std::ranges::find(atom->results, source) == atom->results.end()) atom->sources.push_back(source);
+    });
+    if (TakesRow(one.op)) {
+      atom->uses |= One(use_of_[one.a]);
+      atom->changes |= ChangesRow(one.op);
+    }
+    atom->has_condition |= one.op == Op::kRequire;
+    if (verify::WritesDst(one.op)) atom->results.push_back(one.dst);
+  }
+
+  // -- groups: what becomes an operation
+
+  // Atoms of the event alone belong to no group; whoever needs them has a copy.
+  bool OfEvent(const Atom& atom) const { return atom.uses == 0 && GroupsBefore(atom) == 0; }
+
+  Set GroupsBefore(const Atom& atom) const {
+    Set groups = 0;
+    for (Register source : atom.sources) {
+      const uint32_t maker = made_in_[source];
+      if (maker != kNone && group_of_[maker] != kNone) groups |= One(group_of_[maker]);
+    }
+    return groups;
+  }
+
+  bool Assign(uint32_t index) {
+    const Atom& atom = atoms_[index];
+    group_of_.push_back(kNone);
+    Set needed = GroupsBefore(atom);
+    if (!OfEvent(atom)) {
+      if (atom.changes) needed |= conditions_;
+      const uint32_t group = atom.uses ? GroupOfRows(atom, needed) : LastOf(needed);
+      if (group == kNone) return false;
+      Join(index, group, needed);
+      if (atom.has_condition) conditions_ |= One(group);
+    }
+    for (Register result : atom.results) made_in_[result] = index;
+    return true;
+  }
+
+  // The group that may wait for all others: none of them waits for it.
+  uint32_t LastOf(Set groups) const {
+    uint32_t last = kNone;
+    Each(groups, [&](uint32_t group) {
+      if (last == kNone || (groups_[group].before & One(last))) last = group;
+    });
+    return last;
+  }
+
+  // The present group of the atom's rows if it can take the atom in; else a new one, which waits for it.
+  uint32_t GroupOfRows(const Atom& atom, Set& needed) {
+    Set present = 0;
+    Each(atom.uses, [&](uint32_t use) {
+      if (exit_.size() > use && exit_[use] != kNone) present |= One(exit_[use]);
+    });
+    exit_.resize(transaction_.uses.size(), kNone);
+    entry_.resize(transaction_.uses.size(), kNone);
+    uint32_t group = kNone;
+    if (__builtin_popcountll(present) == 1 && UsesOf(present) == atom.uses) {
+      const auto candidate = static_cast<uint32_t>(__builtin_ctzll(present));
+      bool cyclic = false;
+      Each(needed & ~present, [&](uint32_t other) { cyclic |= (groups_[other].before & present) != 0; });
+      if (!cyclic) group = candidate;
+    }
+    if (group == kNone) {
+      if (groups_.size() == kOperationsMax) return kNone;
+      group = static_cast<uint32_t>(groups_.size());
+      groups_.emplace_back();
+      needed |= present;
+    }
+    Each(atom.uses, [&](uint32_t use) {
+      if (entry_[use] == kNone) entry_[use] = group;
+      exit_[use] = group;
+    });
+    return group;
+  }
+
+  // The rows whose present group is among these.
+  Set UsesOf(Set groups) const {
+    Set uses = 0;
+    for (uint32_t use = 0; use < exit_.size(); ++use) {
+      if (exit_[use] != kNone && (groups & One(exit_[use]))) uses |= One(use);
+    }
+    return uses;
+  }
+
+  void Join(uint32_t atom, uint32_t group, Set needed) {
+    needed &= ~One(group);
+    Set before = needed;
+    Each(needed, [&](uint32_t other) { before |= groups_[other].before; });
+    groups_[group].before |= before;
+    // Whoever waits for the group now waits for these, too.
+    for (Group& other : groups_) {
+      if (other.before & One(group)) other.before |= groups_[group].before;
+    }
+    groups_[group].atoms.push_back(atom);
+    group_of_[atom] = group;
+  }
+
+  // A value that several groups make would have no place in the exchange.
+  bool EveryValueHasOneHome() const {
+    std::vector<uint32_t> home(made_in_.size(), kUnmade);
+    for (uint32_t atom = 0; atom < atoms_.size(); ++atom) {
+      for (Register result : atoms_[atom].results) {
+        if (home[result] != kUnmade && home[result] != group_of_[atom]) return false;
+        home[result] = group_of_[atom];
+      }
+    }
+    return true;
+  }
+
+  // -- operations
+
+  void Arrange(Operations* operations) {
+    const auto count = static_cast<uint32_t>(groups_.size());
+    std::vector<uint32_t> order(count);
+    for (uint32_t group = 0; group < count; ++group) order[group] = group;
+    // A group has more before it than any that it waits for.
+    std::ranges::stable_sort(order, {}, [&](uint32_t g) { return __builtin_popcountll(groups_[g].before); });
+    std::vector<uint32_t> place_of_group(count);
+    for (uint32_t i = 0; i < count; ++i) place_of_group[order[i]] = i;
+    std::vector<uint32_t> exchange(made_in_.size(), kNone);
+    std::vector<uint8_t> placed(atoms_.size(), 0);
+    operations->list.resize(count);
+    for (uint32_t i = 0; i < count; ++i) {
+      Operation& operation = operations->list[i];
+      const Group& group = groups_[order[i]];
+      Each(group.before, [&](uint32_t other) { operation.after.push_back(place_of_group[other]); });
+      std::ranges::sort(operation.after);
+      Set uses = 0;
+      for (uint32_t atom : group.atoms) uses |= atoms_[atom].uses;
+      Each(uses, [&](uint32_t use) { operation.uses.push_back(use); });
+      Fill(group, exchange, &placed, operations, &operation);
+    }
+    // What nobody needs, but may fail or be returned, goes to the first.
+    std::vector<uint32_t> rest;
+    for (uint32_t atom = 0; atom < atoms_.size(); ++atom) {
+      if (!placed[atom]) rest.push_back(atom);
+    }
+    if (!rest.empty()) {
+      Group first = groups_[order[0]];
+      first.atoms.insert(first.atoms.end(), rest.begin(), rest.end());
+      operations->list[0].instructions.clear();
+      Fill(first, exchange, &placed, operations, &operations->list[0]);
+    }
+    for (uint32_t i = 0; i < count; ++i) Export(groups_[order[i]], exchange, &operations->list[i]);
+    const uint32_t none = 0;
+    operations->entry.assign(transaction_.uses.size(), 1);
+    operations->exit.assign(transaction_.uses.size(), none);
+    for (uint32_t use = 0; use < exit_.size(); ++use) {
+      if (exit_[use] == kNone) continue;
+      operations->entry[use] = place_of_group[entry_[use]];
+      operations->exit[use] = place_of_group[exit_[use]];
+    }
+  }
+
+  // The group's atoms, and copies of those of the event that they need, in program order.
+  void Fill(const Group& group, std::vector<uint32_t>& exchange, std::vector<uint8_t>* placed, Operations* operations,
+            Operation* operation) {
+    std::vector<uint32_t> wanted = group.atoms;
+    // A condition on the event alone is tested before every write.
+    for (uint32_t index = 0; index < atoms_.size(); ++index) {
+      if (group_of_[index] == kNone && atoms_[index].has_condition) wanted.push_back(index);
+    }
+    std::vector<uint8_t> chosen(atoms_.size(), 0);
+    operation->imports.clear();
+    while (!wanted.empty()) {
+      const uint32_t index = wanted.back();
+      wanted.pop_back();
+      if (chosen[index]) continue;
+      chosen[index] = (*placed)[index] = 1;
+      for (Register source : atoms_[index].sources) {
+        for (uint32_t maker = 0; maker < index; ++maker) {
+          if (!Makes(maker, source)) continue;
+          if (group_of_[maker] == kNone) {
+            wanted.push_back(maker);
+          } else if (std::ranges::find(group.atoms, maker) == group.atoms.end()) {
+            if (exchange[source] == kNone) exchange[source] = operations->exchange++;
+            const auto same = [&](const Transfer& one) { return one.value == source; };
+            if (std::ranges::none_of(operation->imports, same))
+              operation->imports.push_back({source, exchange[source]});
+          }
+        }
+      }
+    }
+    for (uint32_t index = 0; index < atoms_.size(); ++index) {
+      if (!chosen[index]) continue;
+      const auto shift = static_cast<uint32_t>(operation->instructions.size()) - atoms_[index].begin;
+      for (uint32_t i = atoms_[index].begin; i < atoms_[index].end; ++i) {
+        Instruction one = transaction_.instructions[i];
+        if (one.op == Op::kSkipUnless || one.op == Op::kSkipIfNull) one.b += shift;
+        if (one.op == Op::kJump) one.a += shift;
+        operation->instructions.push_back(one);
+      }
+    }
+    operation->instructions.push_back(transaction_.instructions.back());
+  }
+
+  void Export(const Group& group, const std::vector<uint32_t>& exchange, Operation* operation) {
+    for (uint32_t atom : group.atoms) {
+      for (Register result : atoms_[atom].results) {
+        const auto same = [&](const Transfer& one) { return one.value == result; };
+        if (exchange[result] != kNone && std::ranges::none_of(operation->exports, same))
+          operation->exports.push_back({result, exchange[result]});
+      }
+    }
+  }
+
+  bool Makes(uint32_t atom, Register value) const {
+    return std::ranges::find(atoms_[atom].results, value) != atoms_[atom].results.end();
+  }
+
+  const TransactionCode& transaction_;
+  std::vector<uint32_t> use_of_;   // by register that holds a row
+  std::vector<uint32_t> made_in_;  // by register: the newest atom that makes it
+  std::vector<Atom> atoms_;
+  std::vector<uint32_t> group_of_;  // by atom; kNone: of the event
+  std::vector<Group> groups_;
+  std::vector<uint32_t> entry_, exit_;  // by site use: the first and the newest group of its row
+  Set conditions_ = 0;                  // groups with a require
+};
+
+}  // namespace
+
+Operations CutTransaction(const Code& code, const TransactionCode& transaction) {
+  return Cutter(code, transaction).Cut();
+}
+
+}  // namespace morphspark

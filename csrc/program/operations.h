@@ -1,0 +1,50 @@
+// A transaction cut into operations: the parts that can be scheduled by themselves (f-schedule, c-schedule).
+//
+// An operation is what a transaction does to one row, as far as it can be done in one go: reading it, testing it,
+// writing it. Between the operations of a transaction there are parametric dependencies (PD):
+//
+//   - a value that one reads and another uses; it travels through the transaction's exchange
+//   - a `require` on a read value, for every later write: a write waits for the conditions that come before it
+//   - the order of two operations on the same row
+//
+//        require(a.x >= e.n)          operation 0: read a, require        ──┐
+//        a.x -= e.n                                write a                  ├──▶ operation 1: write b
+//        b.x += e.n                                                       ──┘
+//
+// Values that come from the event alone are computed wherever they are needed.
+//
+// Not cut, but one operation as a whole: transactions with loops or computed keys, and those of one row.
+#pragma once
+
+#include <vector>
+
+#include "program/code.h"
+
+namespace morphspark {
+
+struct Transfer {
+  Register value;
+  uint32_t place;  // in the transaction's exchange
+};
+
+struct Operation {
+  std::vector<Instruction> instructions;
+  std::vector<Transfer> imports;  // what operations before it left
+  std::vector<Transfer> exports;  // what operations after it need
+  std::vector<uint32_t> after;    // operations that it waits for; all of them come before it
+  std::vector<uint32_t> uses;     // site uses whose rows it takes
+};
+
+struct Operations {
+  std::vector<Operation> list;  // empty: the transaction is not cut
+  uint32_t exchange = 0;        // places that a transaction's operations share
+  // By site use, as TransactionCode::uses: the first and the last operation on its row. A use without operations has
+  // entry > exit.
+  std::vector<uint32_t> entry, exit;
+
+  uint32_t count() const { return list.empty() ? 1 : static_cast<uint32_t>(list.size()); }
+};
+
+Operations CutTransaction(const Code& code, const TransactionCode& transaction);
+
+}  // namespace morphspark
