@@ -1,30 +1,15 @@
 #include "engine.h"
 
 #include <algorithm>
-#include <chrono>
 #include <new>
 #include <stdexcept>
 
-#include "execute/tickets.h"
+#include "base/stage_clock.h"
 #include "output/verdicts.h"
 #include "plan/resolve.h"
 
 namespace morphspark {
 namespace {
-
-// Measures the stages of an epoch from outside of them.
-class StageClock {
- public:
-  double Lap() {
-    const auto now = std::chrono::steady_clock::now();
-    const double seconds = std::chrono::duration<double>(now - last_).count();
-    last_ = now;
-    return seconds;
-  }
-
- private:
-  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
-};
 
 // Looks at every column once, so that nothing behind it has to.
 Status CheckColumns(const EpochInput& input) {
@@ -71,8 +56,7 @@ std::vector<std::unique_ptr<Table>> MakeTables(std::vector<TableSpec> specs) {
 Engine::Engine(std::vector<TableSpec> tables, int threads)
     : tables_(MakeTables(std::move(tables))),
       pool_(threads),
-      planner_(tables_),
-      versions_(tables_, std::max(threads, kInterleavedWorkersMax)) {}
+      planned_(tables_, std::max(threads, kInterleavedWorkersMax)) {}
 
 Status Engine::Load(TableId table, std::span<const ColumnView> keys, std::span<const ColumnView> values) {
   if (table >= tables_.size()) return Status::Invalid("load: no such table");
@@ -119,7 +103,7 @@ Status Engine::Run(const EpochInput& input, EpochResult* result) {
   const int workers = Workers(input);
   for (const ReturnedColumn& column : code.returned) returned.emplace_back(column.kind, order.running, workers);
   epoch_stamps_ = static_cast<Stamp>(order.running);
-  MORPHSPARK_RETURN_IF_ERROR(RunBatches(input, order, &returned));
+  MORPHSPARK_RETURN_IF_ERROR(RunBatches(input, result, &returned));
   result->seconds.execute = clock.Lap();
 
   for (ReturnedValues& column : returned) result->returned.push_back(std::move(column).Finish());
@@ -143,53 +127,55 @@ int Engine::Workers(const EpochInput& input) const {
   return input.interleaving ? input.interleaved_workers : pool_.threads();
 }
 
-Status Engine::RunBatches(const EpochInput& input, const Order& order, std::vector<ReturnedValues>* returned) {
+Status Engine::RunBatches(const EpochInput& input, EpochResult* result, std::vector<ReturnedValues>* returned) {
+  const Order& order = result->order;
   const Code& code = *input.code;
   verdicts_.status.assign(order.running, TransactionStatus::kCommitted);
   verdicts_.reason.assign(order.running, kNoReason);
   // Rows that a transaction finds only when it runs can't be planned.
   const bool plannable = std::ranges::none_of(code.transactions, &TransactionCode::computes_keys);
-  const int64_t batch = input.punctuation > 0 ? input.punctuation : std::max<int64_t>(order.running, 1);
-  for (int64_t begin = 0; begin < order.running; begin += batch) {
-    const int64_t end = std::min(begin + batch, order.running);
-    if (input.strategy.scheme == Scheme::kSerial || !plannable) {
-      const BatchContext context{&code, input.columns, slots_, tables_, returned, input.max_string_bytes};
-      MORPHSPARK_RETURN_IF_ERROR(
-          RunSerial(context, order, transactions_, begin, end, next_stamp_, input.poll, &verdicts_));
+  const BatchContext context{&code, input.columns, slots_, tables_, returned, input.max_string_bytes};
+  const PlanInput plan{code, input.columns, order, transactions_, slots_};
+  for (int64_t begin = 0; begin < order.running;) {
+    const int64_t left = order.running - begin;
+    Adviser::Advice advice{.strategy = {}, .transactions = left, .arm = -1};
+    if (!plannable) {
+      advice.why = Why::kUnplannable;
+    } else if (input.strategy) {
+      advice.strategy = *input.strategy;
+      if (input.punctuation > 0) advice.transactions = std::min(input.punctuation, left);
     } else {
-      MORPHSPARK_RETURN_IF_ERROR(RunPlanned(input, order, begin, end, returned));
+      advice = adviser_.Next(LookAtBatch(plan, begin, order.running), Workers(input), input.punctuation);
     }
+    BatchReport report;
+    report.strategy = advice.strategy;
+    report.begin = begin;
+    report.transactions = advice.transactions;
+    report.predicted = advice.predicted;
+    report.why = static_cast<uint32_t>(advice.why);
+    MORPHSPARK_RETURN_IF_ERROR(RunBatch(input, context, plan, &report));
+    adviser_.Learn(advice, report);
+    result->batches.push_back(report);
+    begin += advice.transactions;
   }
   return Status::Ok();
 }
 
-Status Engine::RunPlanned(const EpochInput& input, const Order& order, int64_t begin, int64_t end,
-                          std::vector<ReturnedValues>* returned) {
-  planner_.Plan({*input.code, input.columns, order, transactions_, slots_}, begin, end, &pool_, &graph_);
-  versions_.Prepare(graph_);
-  const BatchContext context{input.code, input.columns, graph_.rows, tables_, returned, input.max_string_bytes};
-  PlannedBatch batch(context, order, transactions_, graph_, &versions_, &verdicts_);
-  const int workers = Workers(input);
-  const auto drive = [&](Explorer* explorer) {
-    if (input.interleaving) return DriveSeeded(explorer, workers, *input.interleaving);
-    Drive(explorer, workers, &pool_, input.poll, [&] { batch.Cancel(); });
-  };
-  const Strategy& strategy = input.strategy;
-  if (strategy.scheme == Scheme::kTstream || strategy.unit == Unit::kOperation || strategy.unit == Unit::kChain) {
-    OperationCrew crew(&batch, strategy, workers, &operation_memory_);
-    drive(MakeExplorer(strategy.exploration, crew.units(), &crew, workers, &explorer_memory_).get());
-    crew.Redo();
+Status Engine::RunBatch(const EpochInput& input, const BatchContext& context, const PlanInput& plan,
+                        BatchReport* report) {
+  const int64_t begin = report->begin, end = begin + report->transactions;
+  StageClock clock;
+  if (report->strategy.scheme == Scheme::kSerial) {
+    MORPHSPARK_RETURN_IF_ERROR(
+        RunSerial(context, plan.order, transactions_, begin, end, next_stamp_, input.poll, &verdicts_));
   } else {
-    TransactionCrew crew(&batch, workers);
-    if (strategy.scheme == Scheme::kExplore) {
-      UnitsOfTransactions(graph_, &units_);
-      drive(MakeExplorer(strategy.exploration, units_, &crew, workers, &explorer_memory_).get());
-    } else {
-      drive(MakeTicketExplorer(strategy.scheme, graph_, &crew, workers).get());
-    }
+    const PlannedRun::Input batch{plan,           context,           begin,         end,       next_stamp_,
+                                  Workers(input), input.interleaving, input.observe, input.poll};
+    MORPHSPARK_RETURN_IF_ERROR(planned_.Run(report->strategy, batch, &pool_, &verdicts_, report));
   }
-  MORPHSPARK_RETURN_IF_ERROR(batch.Finish());
-  versions_.Install(next_stamp_);
+  report->seconds = clock.Lap();
+  report->aborted = std::count(verdicts_.status.begin() + begin, verdicts_.status.begin() + end,
+                               TransactionStatus::kAborted);
   return Status::Ok();
 }
 

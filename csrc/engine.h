@@ -16,8 +16,8 @@
 #include "base/column.h"
 #include "base/status.h"
 #include "base/thread_pool.h"
-#include "execute/explorer.h"
-#include "execute/operation_crew.h"
+#include "execute/adviser.h"
+#include "execute/planned_run.h"
 #include "execute/serial.h"
 #include "plan/order.h"
 #include "program/code.h"
@@ -34,10 +34,11 @@ struct EpochInput {
   std::optional<OrderKey> last_key;
   uint64_t max_string_bytes;
   Poll poll;
-  Strategy strategy = {};
+  std::optional<Strategy> strategy;     // none: chosen for each batch
   int64_t punctuation = 0;               // transactions per batch; 0: the whole epoch is one
   std::optional<uint64_t> interleaving;  // for tests: one thread plays all workers, in an order drawn from this
   int interleaved_workers = 2;
+  bool observe = false;  // time every unit
 };
 
 struct StageSeconds {
@@ -52,6 +53,7 @@ struct EpochResult {
   std::optional<BatchRow> watermark_row;  // holds the largest timestamp of this epoch, if any
   std::optional<BatchRow> last_key_row;   // holds the largest order key of this epoch, if any
   StageSeconds seconds;
+  std::vector<BatchReport> batches;
 };
 
 class Engine {
@@ -72,9 +74,8 @@ class Engine {
 
  private:
   Status Run(const EpochInput& input, EpochResult* result);
-  Status RunBatches(const EpochInput& input, const Order& order, std::vector<ReturnedValues>* returned);
-  Status RunPlanned(const EpochInput& input, const Order& order, int64_t begin, int64_t end,
-                    std::vector<ReturnedValues>* returned);
+  Status RunBatches(const EpochInput& input, EpochResult* result, std::vector<ReturnedValues>* returned);
+  Status RunBatch(const EpochInput& input, const BatchContext& context, const PlanInput& plan, BatchReport* report);
 
   int Workers(const EpochInput& input) const;
 
@@ -86,12 +87,8 @@ class Engine {
   std::vector<TransactionId> transactions_;  // by batch row
   std::vector<std::vector<Slot>> slots_;     // by site, then batch row or element
   Verdicts verdicts_;
-  Planner planner_;
-  Graph graph_;
-  BatchVersions versions_;
-  ExplorerMemory explorer_memory_;
-  UnitGraph units_;
-  OperationMemory operation_memory_;
+  PlannedRun planned_;
+  Adviser adviser_;
   Stamp next_stamp_ = 1;
   Stamp epoch_stamps_ = 0;  // how many the executed, uncommitted epoch took
   bool executed_ = false;   // an epoch waits for Commit or Rollback

@@ -157,13 +157,14 @@ cdef class Engine:
         check(_native.Load(self.engine, table, views))
 
     def execute(self, Program program, arrays, int64_t rows, int late, watermark, last_key, uint64_t max_string_bytes,
-                strategy, int64_t punctuation, interleaving):
+                strategy, int64_t punctuation, interleaving, cbool observe):
         """Run an epoch: an `Epoch`. Nothing changed if it raises."""
         cdef vector[_native.ColumnView] views
         cdef _native.EpochInput epoch
         cdef _native.OrderKey key
         cdef vector[string] text
         cdef _native.Status status
+        cdef _native.Strategy chosen
         cdef Epoch result = Epoch.__new__(Epoch)
         keep = []
         view_columns(arrays, program.kinds, keep, &views)
@@ -173,10 +174,13 @@ cdef class Engine:
         epoch.rows = rows
         epoch.late = <_native.Late> late
         epoch.max_string_bytes = max_string_bytes
-        epoch.strategy.scheme = <_native.Scheme> (<int> strategy[0])
-        epoch.strategy.exploration = <_native.Exploration> (<int> strategy[1])
-        epoch.strategy.unit = <_native.Unit> (<int> strategy[2])
-        epoch.strategy.abort = <_native.Abort> (<int> strategy[3])
+        if strategy is not None:
+            chosen.scheme = <_native.Scheme> (<int> strategy[0])
+            chosen.exploration = <_native.Exploration> (<int> strategy[1])
+            chosen.unit = <_native.Unit> (<int> strategy[2])
+            chosen.abort = <_native.Abort> (<int> strategy[3])
+            epoch.strategy = chosen
+        epoch.observe = observe
         epoch.punctuation = punctuation
         if interleaving is not None:
             epoch.interleaving = <uint64_t> interleaving[0]
@@ -302,6 +306,38 @@ cdef class Epoch:
 
     def last_key_row(self):
         return self.result.last_key_row.value() if self.result.last_key_row.has_value() else None
+
+    def batches(self):
+        """How each batch of the epoch was run: see BatchReport in planned_run.h; times in milliseconds."""
+        cdef _native.BatchReport one
+        cdef size_t index
+        reports = []
+        for index in range(self.result.batches.size()):
+            one = self.result.batches[index]
+            reports.append({
+                "strategy": (<int> one.strategy.scheme, <int> one.strategy.exploration, <int> one.strategy.unit,
+                             <int> one.strategy.abort),
+                "why": one.why,
+                "events": one.transactions,
+                "aborted": one.aborted,
+                "predicted_ms": one.predicted * 1e3,
+                "measured_ms": one.seconds * 1e3,
+                "operations": one.accesses,
+                "dependencies": one.dependencies,
+                "units": one.units,
+                "strata": one.levels,
+                "redone": one.redone,
+                "plan_ms": one.plan * 1e3,
+                "construct_ms": one.construct * 1e3,
+                "explore_ms": one.explore * 1e3,
+                "waiting_ms": one.waiting * 1e3,
+                "useful_ms": one.useful * 1e3,
+                "redo_ms": one.redo * 1e3,
+                "install_ms": one.install * 1e3,
+                "graph_bytes": one.graph_bytes,
+                "version_bytes": one.version_bytes,
+            })
+        return reports
 
     def seconds(self):
         cdef _native.StageSeconds* seconds = &self.result.seconds

@@ -111,6 +111,18 @@ cdef extern from "execute/strategy.h" namespace "morphspark" nogil:
         Abort abort
 
 
+cdef extern from "execute/planned_run.h" namespace "morphspark" nogil:
+    cdef cppclass BatchReport:
+        Strategy strategy
+        int64_t begin, transactions, aborted
+        double predicted, seconds
+        uint32_t why
+        int64_t accesses, dependencies, redone
+        uint32_t levels, units
+        double plan, construct, explore, waiting, useful, redo, install
+        uint64_t graph_bytes, version_bytes
+
+
 cdef extern from "engine.h" namespace "morphspark" nogil:
     cdef cppclass StageSeconds:
         double order, classify, resolve, execute, output
@@ -122,10 +134,11 @@ cdef extern from "engine.h" namespace "morphspark" nogil:
         optional[Value] watermark
         optional[OrderKey] last_key
         uint64_t max_string_bytes
-        Strategy strategy
+        optional[Strategy] strategy
         int64_t punctuation
         optional[uint64_t] interleaving
         int interleaved_workers
+        cbool observe
 
     cdef cppclass EpochResult:
         Order order
@@ -135,6 +148,7 @@ cdef extern from "engine.h" namespace "morphspark" nogil:
         optional[uint32_t] watermark_row
         optional[uint32_t] last_key_row
         StageSeconds seconds
+        vector[BatchReport] batches
 
     cdef cppclass Engine:
         Engine(vector[TableSpec] tables, int threads) except +

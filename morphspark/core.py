@@ -6,7 +6,7 @@ Arrow and returns Arrow; it knows nothing of Spark, files or the user's API.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -37,6 +37,7 @@ class Outcome:
     watermark: Any
     last_key: tuple[Any, ...] | None
     seconds: Mapping[str, float] = field(default_factory=dict)  # per stage
+    batches: Sequence[Mapping[str, Any]] = ()  # how each batch was run, in order
 
 
 class Core(Protocol):

@@ -21,7 +21,7 @@ from .columns import Batch, admit, as_table, check_strings, one_chunk
 from .config import Config
 from .core import Core, Outcome, Progress
 from .errors import ClosedError, ConfigError, EpochError, LimitError, SchemaError
-from .metrics import Metrics
+from .metrics import Metrics, breakdown, main_strategy
 from .program import TableSpec
 from .trace import unknown_name
 from .types import Type
@@ -233,13 +233,15 @@ class Engine:
                 "events": batch.rows,
                 **outcome.counts,
                 "diverted": 0 if outcome.diverted is None else len(outcome.diverted),
-                "strategy": "serial",
+                "strategy": main_strategy(outcome.batches),
                 "threads": self.config.thread_count,
                 "state_rows": rows,
                 "state_bytes": size,
                 "total_ms": clock.total_ms(),
                 **clock.laps_ms,
                 **{f"core_{stage}_ms": seconds * 1e3 for stage, seconds in outcome.seconds.items()},
+                **breakdown(outcome.batches, self.config.thread_count),
+                "batches": list(outcome.batches),
             }
         )
 

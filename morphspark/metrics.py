@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections import deque
-from collections.abc import Iterator
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 EPOCHS_KEPT = 10_000
+TICKET_SCHEMES = ("lock", "mvlk", "pat")
 
 
 class Metrics:
@@ -35,6 +36,45 @@ class Metrics:
 
     def __repr__(self) -> str:
         return f"<morphspark metrics of {len(self)} epochs>"
+
+
+def main_strategy(batches: Sequence[Mapping[str, Any]]) -> str:
+    """The strategy that ran most events of an epoch."""
+    events: Counter[str] = Counter()
+    for one in batches:
+        events[one["strategy"]] += one["events"]
+    return max(events, key=events.__getitem__, default="serial")
+
+
+def breakdown(batches: Sequence[Mapping[str, Any]], threads: int) -> dict[str, float]:
+    """Where the threads' time went, added up over them, and what the graph took.
+
+    useful     inside transactions; with Config(observe=False) what exploring took is in it
+    sync       waiting for a barrier, or for what another thread does
+    lock       waiting for a ticket of the ordered schemes
+    construct  planning, building units, installing versions
+    explore    finding the next unit
+    abort      taking back and running again
+    """
+    sums = dict.fromkeys(("useful_ms", "sync_ms", "lock_ms", "construct_ms", "explore_ms", "abort_ms"), 0.0)
+    sums.update(plan_operations=0, plan_ms=0.0, graph_bytes=0, version_bytes=0, peak_bytes=0)
+    for one in batches:
+        if one["strategy"] == "serial":
+            sums["useful_ms"] += one["measured_ms"]
+            continue
+        working = one["explore_ms"] * threads - one["waiting_ms"]
+        useful = one["useful_ms"] or working
+        sums["useful_ms"] += useful
+        sums["explore_ms"] += max(working - useful, 0.0)
+        sums["lock_ms" if one["strategy"] in TICKET_SCHEMES else "sync_ms"] += one["waiting_ms"]
+        sums["construct_ms"] += one["plan_ms"] + one["construct_ms"] + one["install_ms"]
+        sums["abort_ms"] += one["redo_ms"]
+        sums["plan_operations"] += one["operations"]
+        sums["plan_ms"] += one["plan_ms"]
+        for name in ("graph_bytes", "version_bytes"):
+            sums[name] = max(sums[name], one[name])
+    sums["peak_bytes"] = sums["graph_bytes"] + sums["version_bytes"]
+    return sums
 
 
 def ms_since(started: float) -> float:

@@ -16,7 +16,7 @@ from .core import Outcome, Progress, late_message
 from .errors import LateError
 from .lower import kind_code, lower
 from .program import TableSpec
-from .strategy import FIXED
+from .strategy import FIXED, WHY, name_of
 from .types import NULL, Type
 
 
@@ -25,9 +25,10 @@ class NativeCore:
 
     def __init__(self, tables: tuple[TableSpec, ...], config: Config, interleaving: tuple[int, int] | None = None):
         self._schedule = (
-            FIXED["serial" if config.strategy == "auto" else config.strategy],
+            FIXED.get(config.strategy),  # None: auto
             0 if config.punctuation == "auto" else config.punctuation,
             interleaving,
+            config.observe,
         )
         self._tables = {table.name: index for index, table in enumerate(tables)}
         self._max_string_bytes = config.max_string_bytes
@@ -74,6 +75,7 @@ class NativeCore:
             diverted=epoch.diverted(),
             counts=epoch.counts(),
             seconds=epoch.seconds(),
+            batches=[_batch(one) for one in epoch.batches()],
             columns=_columns(epoch, bound),
             watermark=watermark,
             last_key=last_key,
@@ -115,6 +117,11 @@ class NativeCore:
             program = _core.Program(self._engine, lowered.words, lowered.strings, kinds, order_kinds)
             self._compiled = (bound, program)
         return self._compiled[1]
+
+
+def _batch(report: dict[str, Any]) -> dict[str, Any]:
+    """A report with words for numbers."""
+    return {**report, "strategy": name_of(report["strategy"]), "why": WHY[report["why"]]}
 
 
 def _kinds(kind: Type) -> tuple[int, int]:

@@ -27,7 +27,7 @@ class Strategy(NamedTuple):
 
 
 def _points() -> dict[str, Strategy]:
-    points = {name: Strategy(index) for index, name in enumerate(SCHEMES) if name not in ("explore", "tstream")}
+    points = {name: Strategy(index) for index, name in enumerate(SCHEMES) if name != "explore"}
     for exploration, explored in enumerate(EXPLORATIONS):
         for unit, united in enumerate(UNITS):
             if united == "v-schedule" and explored != "s-explore-bfs":
@@ -39,3 +39,19 @@ def _points() -> dict[str, Strategy]:
 
 FIXED = _points()
 NAMES = ("auto", *FIXED)
+
+# In the order of `Why` in csrc/execute/adviser.h.
+WHY = (
+    "configured",
+    "to learn what a transaction costs",
+    "a trial: it could win on batches like this",
+    "best of those measured on batches like this",
+    "again, as it was close to the best a while ago",
+    "keys are known only when transactions run",
+    "too few transactions to be worth a choice",
+)
+_NAMES = {strategy: name for name, strategy in reversed(FIXED.items())}
+
+
+def name_of(strategy: tuple[int, ...]) -> str:
+    return _NAMES[Strategy(*strategy)]

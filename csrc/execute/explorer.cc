@@ -218,14 +218,22 @@ constexpr int kIdleSpins = 64;          // before a worker lets others have the 
 constexpr int kStepsBetweenLooks = 64;  // at the clock
 constexpr auto kTimeBetweenPolls = std::chrono::milliseconds(50);
 
-void Work(Explorer* explorer, int worker, const Poll* poll, const std::function<void()>& cancel) {
+// Works until nothing is left; how long it waited.
+double Work(Explorer* explorer, int worker, const Poll* poll, const std::function<void()>& cancel) {
   auto polled = std::chrono::steady_clock::now();
+  auto idle_since = polled;
+  double waited = 0;
   int idle = 0;
   for (int64_t steps = 1;; ++steps) {
     const Explorer::Step step = explorer->Next(worker);
-    if (step == Explorer::Step::kDone) return;
-    idle = step == Explorer::Step::kIdle ? idle + 1 : 0;
-    if (idle > kIdleSpins) std::this_thread::yield();
+    if (step == Explorer::Step::kIdle) {
+      if (idle++ == 0) idle_since = std::chrono::steady_clock::now();
+      if (idle > kIdleSpins) std::this_thread::yield();
+    } else {
+      if (idle) waited += std::chrono::duration<double>(std::chrono::steady_clock::now() - idle_since).count();
+      idle = 0;
+      if (step == Explorer::Step::kDone) return waited;
+    }
     if (poll == nullptr || steps % kStepsBetweenLooks != 0) continue;
     const auto now = std::chrono::steady_clock::now();
     if (now - polled <= kTimeBetweenPolls) continue;
@@ -236,13 +244,17 @@ void Work(Explorer* explorer, int worker, const Poll* poll, const std::function<
 
 }  // namespace
 
-void Drive(Explorer* explorer, int workers, ThreadPool* pool, const Poll& poll, const std::function<void()>& cancel) {
+double Drive(Explorer* explorer, int workers, ThreadPool* pool, const Poll& poll, const std::function<void()>& cancel) {
   const auto caller = std::this_thread::get_id();
+  std::vector<Padded<double>> waited(workers);
   pool->For(workers, 1, [&](int64_t from, int64_t to) {
     const bool polls = poll && std::this_thread::get_id() == caller;
     for (int64_t worker = from; worker < to; ++worker)
-      Work(explorer, static_cast<int>(worker), polls ? &poll : nullptr, cancel);
+      waited[worker].value = Work(explorer, static_cast<int>(worker), polls ? &poll : nullptr, cancel);
   });
+  double sum = 0;
+  for (const Padded<double>& one : waited) sum += one.value;
+  return sum;
 }
 
 void DriveSeeded(Explorer* explorer, int workers, uint64_t seed) {

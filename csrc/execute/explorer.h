@@ -47,8 +47,8 @@ std::unique_ptr<Explorer> MakeExplorer(Exploration exploration, const UnitGraph&
                                        ExplorerMemory* memory);
 
 // Runs an explorer to its end on the pool's threads. `poll` is asked now and then on the calling thread; if it says so,
-// `cancel` is called.
-void Drive(Explorer* explorer, int workers, ThreadPool* pool, const Poll& poll, const std::function<void()>& cancel);
+// `cancel` is called. How long workers waited for work, added up, is what it returns.
+double Drive(Explorer* explorer, int workers, ThreadPool* pool, const Poll& poll, const std::function<void()>& cancel);
 
 // The same on the calling thread alone: which worker makes the next step is drawn from the seed.
 void DriveSeeded(Explorer* explorer, int workers, uint64_t seed);

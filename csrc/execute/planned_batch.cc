@@ -53,6 +53,13 @@ ReasonId PlannedBatch::Worker::RunOperation(Task task, const TransactionCode& co
   return machine_.RunOperation(code, operation, batch_.Row(task), batch_.Position(task), exchange);
 }
 
+void PlannedBatch::Reset() {
+  versions_->Prepare(graph_);
+  for (Task task = 0; task < graph_.tasks; ++task) {
+    for (ReturnedValues& column : *context_.returned) column.Clear(Position(task));
+  }
+}
+
 void PlannedBatch::Cancel() { Stop(CancelledStatus()); }
 
 void PlannedBatch::Stop(Status status, std::exception_ptr error) {

@@ -48,6 +48,8 @@ class PlannedBatch {
 
   bool Aborted(Task task) const { return verdicts_->status[Position(task)] == TransactionStatus::kAborted; }
 
+  // As if nothing had run yet.
+  void Reset();
   void Cancel();
   // A worker threw: the batch ends.
   void Stop(std::exception_ptr error) { Stop(Status::Ok(), std::move(error)); }

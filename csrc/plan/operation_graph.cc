@@ -206,7 +206,24 @@ void SortByNumber(std::span<const uint32_t> number_of, uint32_t numbers, std::ve
   for (uint32_t item = 0; item < number_of.size(); ++item) (*items)[next[number_of[item]]++] = item;
 }
 
+void Keep(const std::vector<uint32_t>& first, const std::vector<Node>& nodes, ChainGraph* chains) {
+  chains->first.Resize(first.size());
+  std::ranges::copy(first, chains->first.begin());
+  chains->nodes.Resize(nodes.size());
+  std::ranges::copy(nodes, chains->nodes.begin());
+}
+
 }  // namespace
+
+void FindRawChains(const Graph& graph, const OperationGraph& operations, ChainGraph* chains) {
+  const std::vector<uint32_t> chain_of = NumberChains(graph, operations, &chains->rows);
+  std::vector<uint32_t> first;
+  std::vector<Node> nodes;
+  SortByNumber(chain_of, chains->rows, &first, &nodes);
+  Keep(first, nodes, chains);
+  chains->merged = 0;
+  chains->units.units = chains->rows;
+}
 
 void FindChains(const Graph& graph, const OperationGraph& operations, ChainGraph* chains) {
   const std::vector<uint32_t> chain_of = NumberChains(graph, operations, &chains->rows);
@@ -219,10 +236,7 @@ void FindChains(const Graph& graph, const OperationGraph& operations, ChainGraph
   std::vector<uint32_t> unit_of(chain_of.size());
   for (Node node = 0; node < chain_of.size(); ++node) unit_of[node] = components.component()[chain_of[node]];
   SortByNumber(unit_of, units, &first, &nodes);
-  chains->first.Resize(uint64_t{units} + 1);
-  std::ranges::copy(first, chains->first.begin());
-  chains->nodes.Resize(nodes.size());
-  std::ranges::copy(nodes, chains->nodes.begin());
+  Keep(first, nodes, chains);
   UnitGraph& graph_of_units = chains->units;
   graph_of_units.units = units;
   graph_of_units.first.Resize(uint64_t{units} + 1);

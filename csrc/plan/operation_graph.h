@@ -46,5 +46,7 @@ struct ChainGraph {
 };
 
 void FindChains(const Graph& graph, const OperationGraph& operations, ChainGraph* chains);
+// The chains as they are, with circles among them: `units` has no edges.
+void FindRawChains(const Graph& graph, const OperationGraph& operations, ChainGraph* chains);
 
 }  // namespace morphspark

@@ -1,0 +1,182 @@
+#include "execute/adviser.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+namespace morphspark {
+namespace {
+
+constexpr int64_t kSmall = 256;         // transactions that are never worth a thought
+constexpr int64_t kFirstLook = 4096;    // transactions that tell what one costs
+constexpr int64_t kTrialBatch = 8192;
+constexpr int64_t kLargeBatch = 1 << 16;
+constexpr double kWorthATrial = 0.9;    // of the best, at least as good as this by its bound
+constexpr double kDidWell = 1.5;        // times the best, and its larger batches are tried
+constexpr double kClose = 1.3;          // times the best, and it is tried again now and then
+constexpr uint32_t kRunsEnough = 2;     // measurements are noisy: of close ones, so many at least
+constexpr uint64_t kDecisionsBetween = 64;
+constexpr double kNewest = 0.3;         // weight of the newest measurement
+constexpr double kMuchSlower = 1.6;
+constexpr int kSlowInARow = 2;
+constexpr size_t kContextsMax = 512;
+constexpr int64_t kSample = 512;
+
+uint64_t Bucket(double share) { return share <= 0 ? 0 : static_cast<uint64_t>(std::clamp(std::log2(share) + 16, 0.0, 15.0)); }
+
+}  // namespace
+
+BatchFeatures LookAtBatch(const PlanInput& input, int64_t begin, int64_t end) {
+  BatchFeatures features;
+  features.transactions = end - begin;
+  const int64_t step = std::max<int64_t>((end - begin) / kSample, 1);
+  std::vector<uint64_t> rows;
+  std::vector<uint32_t> types(input.code.transactions.size() + 1, 0);
+  int64_t looked = 0;
+  for (int64_t position = begin; position < end; position += step, ++looked) {
+    const bool keyed = position < input.order.keyed;
+    const BatchRow row = input.order.Row(position);
+    const TransactionId id = keyed ? input.transactions[row] : kUnmatched;
+    ++types[id == kUnmatched ? 0 : id + 1];
+    if (id == kUnmatched) continue;
+    for (const SiteUse& use : input.code.transactions[id].uses) {
+      const Site& site = input.code.sites[use.site];
+      if (!site.of_element) {
+        rows.push_back(uint64_t{use.table} << 32 | input.slots[use.site][row]);
+        continue;
+      }
+      const ColumnView& lists = input.columns[site.parts[0]];
+      if (lists.kind != Kind::kList || lists.IsNull(row)) continue;
+      const ListRange range = lists.List(row);
+      for (int64_t i = 0; i < range.size; ++i)
+        rows.push_back(uint64_t{use.table} << 32 | input.slots[use.site][range.start + i]);
+    }
+  }
+  if (looked == 0) return features;
+  std::ranges::sort(rows);
+  size_t most = 0, distinct = 0;
+  for (size_t i = 0; i < rows.size();) {
+    size_t next = i;
+    while (next < rows.size() && rows[next] == rows[i]) ++next;
+    most = std::max(most, next - i);
+    ++distinct;
+    i = next;
+  }
+  features.accesses = static_cast<double>(rows.size()) / static_cast<double>(looked);
+  if (!rows.empty()) {
+    features.same_row = static_cast<double>(most) / static_cast<double>(rows.size());
+    features.distinct_rows = static_cast<double>(distinct) / static_cast<double>(rows.size());
+  }
+  for (uint32_t count : types) features.mix = features.mix * 9 + static_cast<uint32_t>((4 * count + looked / 2) / looked);
+  return features;
+}
+
+const std::vector<Adviser::Arm>& Adviser::Arms() {
+  static const auto* arms = [] {
+    const Strategy serial{};
+    const auto planned = [](Exploration exploration, Unit unit) {
+      return Strategy{Scheme::kExplore, exploration, unit, Abort::kEager};
+    };
+    const Strategy columns = planned(Exploration::kBfs, Unit::kStratum);
+    const Strategy strata = planned(Exploration::kBfs, Unit::kTransaction);
+    const Strategy joins = planned(Exploration::kNs, Unit::kTransaction);
+    return new std::vector<Arm>{
+        {serial, INT64_MAX, 1, -1},        {columns, kTrialBatch, 16, -1},  {strata, kTrialBatch, 1.1, -1},
+        {joins, kTrialBatch, 1.1, -1},     {columns, kLargeBatch, 16, 1},   {strata, kLargeBatch, 1.1, 2},
+        {joins, kLargeBatch, 1.1, 3},
+    };
+  }();
+  return *arms;
+}
+
+uint64_t Adviser::Key(const BatchFeatures& features) const {
+  uint64_t key = features.mix;
+  key = key * 31 + Bucket(features.same_row);
+  key = key * 31 + static_cast<uint64_t>(std::lround(features.distinct_rows * 4));
+  key = key * 31 + static_cast<uint64_t>(std::lround(std::min(features.accesses, 64.0)));
+  return key * 31 + static_cast<uint64_t>(std::lround(aborts_ * 4));
+}
+
+int Adviser::Best(const Context& context) const {
+  int best = -1;
+  for (int arm = 0; arm < static_cast<int>(context.records.size()); ++arm) {
+    const Record& record = context.records[arm];
+    if (record.runs && (best < 0 || record.seconds < context.records[best].seconds)) best = arm;
+  }
+  return best;
+}
+
+Adviser::Advice Adviser::Next(const BatchFeatures& features, int workers, int64_t punctuation) {
+  const int64_t limit = punctuation > 0 ? std::min(punctuation, features.transactions) : features.transactions;
+  if (features.transactions < kSmall) return {.strategy = {}, .transactions = limit, .why = Why::kSmall, .arm = -1};
+  ++decisions_;
+  if (contexts_.size() > kContextsMax) contexts_.clear();
+  const uint64_t key = Key(features);
+  Context& context = contexts_[key];
+  const std::vector<Arm>& arms = Arms();
+  context.records.resize(arms.size());
+  const auto advise = [&](int arm, int64_t transactions, Why why) {
+    transactions = std::min(transactions, limit);
+    // What would be left is too little for a batch of its own.
+    if (punctuation <= 0 && features.transactions - transactions < kSmall) transactions = features.transactions;
+    const double predicted = context.records[arm].seconds * static_cast<double>(transactions);
+    return Advice{arms[arm].strategy, transactions, predicted, why, arm, key};
+  };
+  const Record& serial = context.records[0];
+  if (serial.runs == 0) return advise(0, kFirstLook, Why::kFirstLook);
+  const int best = Best(context);
+  const double least = context.records[best].seconds;
+  for (int arm = 1; arm < static_cast<int>(arms.size()); ++arm) {
+    const Record& record = context.records[arm];
+    const bool columns = arms[arm].strategy.unit == Unit::kStratum;
+    if (workers == 1 && !columns) continue;
+    if (punctuation > 0 && arms[arm].after >= 0) continue;  // there is only one size
+    if (arms[arm].after >= 0) {
+      const Record& smaller = context.records[arms[arm].after];
+      if (smaller.runs == 0 || smaller.seconds > kDidWell * least) continue;
+    }
+    if (arms[arm].transactions > kTrialBatch && features.transactions < 2 * kTrialBatch) continue;
+    if (record.runs == 0) {
+      const double bound = overhead_ * features.accesses + serial.seconds / (workers * arms[arm].gain);
+      if (bound < kWorthATrial * least) return advise(arm, arms[arm].transactions, Why::kTrial);
+    } else if (record.runs < kRunsEnough && record.seconds < kClose * least) {
+      return advise(arm, arms[arm].transactions, Why::kTrial);
+    }
+  }
+  for (int arm = 0; arm < static_cast<int>(arms.size()); ++arm) {
+    const Record& record = context.records[arm];
+    const bool close = record.runs && record.seconds < kClose * least;
+    if (arm != best && close && decisions_ - record.last > kDecisionsBetween)
+      return advise(arm, std::min(arms[arm].transactions, kTrialBatch), Why::kAgain);
+  }
+  return advise(best, arms[best].transactions, Why::kBest);
+}
+
+void Adviser::Learn(const Advice& advice, const BatchReport& report) {
+  if (advice.arm < 0 || report.transactions == 0) return;
+  const auto transactions = static_cast<double>(report.transactions);
+  aborts_ = static_cast<double>(report.aborted) / transactions;
+  if (report.accesses > 0) {
+    const double measured = (report.plan + report.install) / static_cast<double>(report.accesses);
+    overhead_ += kNewest * (measured - overhead_);
+  }
+  const auto found = contexts_.find(advice.context);
+  if (found == contexts_.end()) return;
+  Context& context = found->second;
+  Record& record = context.records[advice.arm];
+  const double seconds = report.seconds / transactions;
+  const bool much_slower = record.runs >= kRunsEnough && seconds > kMuchSlower * record.seconds;
+  context.slow = much_slower ? context.slow + 1 : 0;
+  record.seconds = record.runs == 0 ? seconds : record.seconds + kNewest * (seconds - record.seconds);
+  ++record.runs;
+  record.last = decisions_;
+  if (context.slow < kSlowInARow) return;
+  // Not what it was: what is known of the others is worth no more.
+  context.slow = 0;
+  record.seconds = seconds;
+  for (Record& other : context.records) {
+    if (&other != &record) other = Record();
+  }
+}
+
+}  // namespace morphspark

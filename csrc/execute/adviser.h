@@ -1,0 +1,86 @@
+// Chooses how each batch is run, from what batches like it took on this machine.
+//
+// What can be chosen is a short list of *arms*: a strategy and a size of batch. What a batch is like is its *context*:
+// the mix of transactions, how often a sample of it meets the same rows, how many of the last batch aborted. For each
+// context the adviser keeps what a transaction took with each arm, a moving average of measured times. So it needs no
+// model of a workload or a machine, only a bound that spares it most trials:
+//
+//     no arm can take less than planning does, plus its share of the work that `serial` takes alone
+//
+// Where functions are cheap that bound is above `serial`, and nothing else is ever tried. Otherwise arms that could
+// win are tried on a small batch each, large batches only for those that did well; afterwards the best runs, and
+// others that were close are tried again now and then. If the best is suddenly much slower than it was, all are.
+#pragma once
+
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "execute/planned_run.h"
+#include "execute/strategy.h"
+
+namespace morphspark {
+
+enum class Why : uint32_t {
+  kConfigured,  // the user named the strategy
+  kFirstLook,   // what a transaction costs is not known yet
+  kTrial,       // it could win, and was not tried on batches like this
+  kBest,        // it took least on batches like this
+  kAgain,       // it was close to the best, a while ago
+  kUnplannable,  // keys are known only when transactions run
+  kSmall,       // too few transactions to be worth a thought
+};
+
+// What a batch is like, found without its graph.
+struct BatchFeatures {
+  int64_t transactions = 0;
+  double accesses = 0;      // per transaction, of a sample
+  double same_row = 0;      // share of the sample that meets the row most often met
+  double distinct_rows = 0;  // share of the sample's accesses that meet a row for the first time
+  uint32_t mix = 0;         // which transactions, roughly
+};
+BatchFeatures LookAtBatch(const PlanInput& input, int64_t begin, int64_t end);
+
+class Adviser {
+ public:
+  struct Advice {
+    Strategy strategy;
+    int64_t transactions;
+    double predicted = 0;  // seconds
+    Why why = Why::kConfigured;
+    int arm = 0;
+    uint64_t context = 0;
+  };
+
+  // For the next transactions of an epoch. `punctuation`: how many at once, if the user says so.
+  Advice Next(const BatchFeatures& features, int workers, int64_t punctuation);
+  void Learn(const Advice& advice, const BatchReport& report);
+
+ private:
+  struct Arm {
+    Strategy strategy;
+    int64_t transactions;  // at once
+    double gain;           // at most so many times faster per worker than serial
+    int after;             // tried only if this one did well; -1: always
+  };
+  struct Record {
+    double seconds = 0;  // per transaction
+    uint32_t runs = 0;
+    uint64_t last = 0;  // decision in which it ran last
+  };
+  struct Context {
+    std::vector<Record> records;  // by arm
+    int slow = 0;                 // how often in a row the best took much longer than it should
+  };
+
+  static const std::vector<Arm>& Arms();
+  uint64_t Key(const BatchFeatures& features) const;
+  int Best(const Context& context) const;
+
+  std::unordered_map<uint64_t, Context> contexts_;
+  uint64_t decisions_ = 0;
+  double overhead_ = 40e-9;  // of planning and installing, seconds per access
+  double aborts_ = 0;        // share of the last batch
+};
+
+}  // namespace morphspark

@@ -1,0 +1,68 @@
+// Runs one batch by its graph: plan → units → explore → redo → install; and says what each part took.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "execute/explorer.h"
+#include "execute/operation_crew.h"
+#include "execute/planned_batch.h"
+#include "execute/strategy.h"
+#include "plan/graph.h"
+
+namespace morphspark {
+
+// What a batch was and took. Times of workers are added up over them.
+struct BatchReport {
+  Strategy strategy;
+  int64_t begin = 0, transactions = 0;
+  int64_t aborted = 0;
+  double predicted = 0;  // seconds; 0: no prediction was made
+  double seconds = 0;    // from the first look to the last version, on the clock
+  uint32_t why = 0;      // see adviser.h
+  // Planned batches only:
+  int64_t accesses = 0, dependencies = 0, redone = 0;
+  uint32_t levels = 0, units = 0;
+  double plan = 0;                 // operations, links
+  double construct = 0;            // units, strata, successors, versions
+  double explore = 0;              // on the clock, all workers together
+  double waiting = 0;              // of workers without work
+  double useful = 0;               // of workers inside units; 0 unless observed
+  double redo = 0, install = 0;    // on the clock
+  uint64_t graph_bytes = 0, version_bytes = 0;
+};
+
+class PlannedRun {
+ public:
+  PlannedRun(std::span<const std::unique_ptr<Table>> tables, int workers_max)
+      : planner_(tables), versions_(tables, workers_max) {}
+
+  struct Input {
+    PlanInput plan;
+    BatchContext context;  // its rows are replaced by the graph's
+    int64_t begin, end;
+    Stamp first_stamp;
+    int workers;
+    std::optional<uint64_t> interleaving;  // see EpochInput
+    bool observe = false;                  // time every unit
+    const Poll& poll;
+  };
+  Status Run(const Strategy& strategy, const Input& input, ThreadPool* pool, Verdicts* verdicts, BatchReport* report);
+
+  uint64_t bytes() const;
+
+ private:
+  void Explore(const Strategy& strategy, const Input& input, ThreadPool* pool, PlannedBatch* batch,
+               BatchReport* report);
+
+  Planner planner_;
+  Graph graph_;
+  BatchVersions versions_;
+  UnitGraph units_;
+  ExplorerMemory explorer_memory_;
+  OperationMemory operation_memory_;
+};
+
+}  // namespace morphspark
