@@ -83,22 +83,26 @@ Status Engine::Execute(const EpochInput& input, EpochResult* result) {
   return status;
 }
 
-Status Engine::Run(const EpochInput& input, EpochResult* result) {
+Status Engine::Prepare(const EpochInput& input, Order* order, StageSeconds* seconds) {
   const Code& code = *input.code;
   StageClock clock;
   MORPHSPARK_RETURN_IF_ERROR(CheckColumns(input));
   std::vector<const ColumnView*> order_columns;
   for (uint32_t column : code.order_columns) order_columns.push_back(&input.columns[column]);
-  MORPHSPARK_RETURN_IF_ERROR(OrderBatch(order_columns, input.rows, input.last_key, input.late, &pool_, &result->order));
-  const Order& order = result->order;
-  result->seconds.order = clock.Lap();
-
+  MORPHSPARK_RETURN_IF_ERROR(OrderBatch(order_columns, input.rows, input.last_key, input.late, &pool_, order));
+  seconds->order = clock.Lap();
   Classify(code, input.columns, input.rows, &pool_, &transactions_);
-  result->seconds.classify = clock.Lap();
-
+  seconds->classify = clock.Lap();
   ResolveKeys(code, input.columns, transactions_, tables_, &pool_, &slots_);
-  result->seconds.resolve = clock.Lap();
+  seconds->resolve = clock.Lap();
+  return Status::Ok();
+}
 
+Status Engine::Run(const EpochInput& input, EpochResult* result) {
+  const Code& code = *input.code;
+  MORPHSPARK_RETURN_IF_ERROR(Prepare(input, &result->order, &result->seconds));
+  StageClock clock;
+  const Order& order = result->order;
   std::vector<ReturnedValues> returned;
   const int workers = Workers(input);
   for (const ReturnedColumn& column : code.returned) returned.emplace_back(column.kind, order.running, workers);
@@ -109,9 +113,10 @@ Status Engine::Run(const EpochInput& input, EpochResult* result) {
   for (ReturnedValues& column : returned) result->returned.push_back(std::move(column).Finish());
   result->status = StatusColumn(verdicts_.status, &pool_);
   result->reason = ReasonColumn(verdicts_.reason, code.reasons);
-  if (!order_columns.empty()) {
-    result->timestamps = EffectiveTimestamps(*order_columns[0], order, input.watermark, &pool_);
-    result->watermark_row = LargestTimestamp(*order_columns[0], order);
+  if (!code.order_columns.empty()) {
+    const ColumnView& timestamps = input.columns[code.order_columns[0]];
+    result->timestamps = EffectiveTimestamps(timestamps, order, input.watermark, &pool_);
+    result->watermark_row = LargestTimestamp(timestamps, order);
     if (order.keyed > 0) result->last_key_row = order.Row(order.keyed - 1);
   }
   for (TransactionStatus one : verdicts_.status) {
@@ -121,6 +126,47 @@ Status Engine::Run(const EpochInput& input, EpochResult* result) {
   result->unmatched = order.running - result->committed - result->aborted;
   result->seconds.output = clock.Lap();
   return Status::Ok();
+}
+
+Status Engine::Explain(const EpochInput& input, int64_t draw_max, EpochExplanation* explanation) {
+  if (executed_) return Status::Invalid("an executed epoch waits for Commit or Rollback");
+  Order order;
+  StageSeconds seconds;
+  Status status;
+  try {
+    status = Prepare(input, &order, &seconds);
+    if (status.ok()) Look(input, order, draw_max, explanation);
+  } catch (const std::bad_alloc&) {
+    status = Status(StatusCode::kOutOfMemory, "not enough memory to explain this epoch");
+  } catch (const std::length_error& error) {
+    status = Status::Limit(std::string(error.what()) + "; explain a smaller batch");
+  }
+  Rollback();  // of keys that got slots
+  return status;
+}
+
+void Engine::Look(const EpochInput& input, const Order& order, int64_t draw_max, EpochExplanation* explanation) {
+  const Code& code = *input.code;
+  explanation->plannable = std::ranges::none_of(code.transactions, &TransactionCode::computes_keys);
+  if (!explanation->plannable) return;
+  const PlanInput plan{code, input.columns, order, transactions_, slots_};
+  explanation->features = LookAtBatch(plan, 0, order.running);
+  Adviser adviser = adviser_;  // a copy: looking is not learning
+  explanation->advice = adviser.Next(explanation->features, Workers(input), input.punctuation);
+  Planner planner(tables_);
+  Graph graph;
+  planner.Plan(plan, 0, order.running, &pool_, &graph);
+  const auto type_at = [&](Task task) { return task < order.keyed ? transactions_[order.Row(task)] : kUnmatched; };
+  explanation->shape = ShapeOf(graph, [&](Task task) {
+    const TransactionId id = type_at(task);
+    return id == kUnmatched ? nullptr : &code.transactions[id];
+  });
+  if (order.running > draw_max) return;
+  for (Task task = 0; task < graph.tasks; ++task) {
+    explanation->rows.push_back(order.Row(task));
+    explanation->types.push_back(type_at(task));
+  }
+  explanation->accesses = Drawing(graph, tables_);
 }
 
 int Engine::Workers(const EpochInput& input) const {
@@ -169,13 +215,13 @@ Status Engine::RunBatch(const EpochInput& input, const BatchContext& context, co
     MORPHSPARK_RETURN_IF_ERROR(
         RunSerial(context, plan.order, transactions_, begin, end, next_stamp_, input.poll, &verdicts_));
   } else {
-    const PlannedRun::Input batch{plan,           context,           begin,         end,       next_stamp_,
-                                  Workers(input), input.interleaving, input.observe, input.poll};
+    const PlannedRun::Input batch{plan,          context,   begin, end, next_stamp_, Workers(input), input.interleaving,
+                                  input.observe, input.poll};
     MORPHSPARK_RETURN_IF_ERROR(planned_.Run(report->strategy, batch, &pool_, &verdicts_, report));
   }
   report->seconds = clock.Lap();
-  report->aborted = std::count(verdicts_.status.begin() + begin, verdicts_.status.begin() + end,
-                               TransactionStatus::kAborted);
+  report->aborted =
+      std::count(verdicts_.status.begin() + begin, verdicts_.status.begin() + end, TransactionStatus::kAborted);
   return Status::Ok();
 }
 

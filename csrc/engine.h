@@ -19,6 +19,7 @@
 #include "execute/adviser.h"
 #include "execute/planned_run.h"
 #include "execute/serial.h"
+#include "plan/explain.h"
 #include "plan/order.h"
 #include "program/code.h"
 #include "state/table.h"
@@ -34,7 +35,7 @@ struct EpochInput {
   std::optional<OrderKey> last_key;
   uint64_t max_string_bytes;
   Poll poll;
-  std::optional<Strategy> strategy;     // none: chosen for each batch
+  std::optional<Strategy> strategy;      // none: chosen for each batch
   int64_t punctuation = 0;               // transactions per batch; 0: the whole epoch is one
   std::optional<uint64_t> interleaving;  // for tests: one thread plays all workers, in an order drawn from this
   int interleaved_workers = 2;
@@ -56,12 +57,25 @@ struct EpochResult {
   std::vector<BatchReport> batches;
 };
 
+// What an epoch would be; see Engine::Explain.
+struct EpochExplanation {
+  bool plannable = true;
+  GraphShape shape;
+  Adviser::Advice advice;
+  BatchFeatures features;
+  std::vector<uint32_t> rows;         // of the batch, in transaction order; small epochs only
+  std::vector<TransactionId> types;   // by position; small epochs only
+  std::vector<DrawnAccess> accesses;  // small epochs only
+};
+
 class Engine {
  public:
   Engine(std::vector<TableSpec> tables, int threads);
 
   Status Load(TableId table, std::span<const ColumnView> keys, std::span<const ColumnView> values);
   Status Execute(const EpochInput& input, EpochResult* result);
+  // Plans the epoch and looks at its graph; changes nothing. Epochs of at most `draw_max` rows are drawn.
+  Status Explain(const EpochInput& input, int64_t draw_max, EpochExplanation* explanation);
   void Commit();
   void Rollback();
 
@@ -74,9 +88,12 @@ class Engine {
 
  private:
   Status Run(const EpochInput& input, EpochResult* result);
+  // Order, classes and slots; the first stages of Run.
+  Status Prepare(const EpochInput& input, Order* order, StageSeconds* seconds);
   Status RunBatches(const EpochInput& input, EpochResult* result, std::vector<ReturnedValues>* returned);
   Status RunBatch(const EpochInput& input, const BatchContext& context, const PlanInput& plan, BatchReport* report);
 
+  void Look(const EpochInput& input, const Order& order, int64_t draw_max, EpochExplanation* explanation);
   int Workers(const EpochInput& input) const;
 
   static constexpr int kInterleavedWorkersMax = 8;

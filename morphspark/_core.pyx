@@ -120,6 +120,39 @@ cdef fill_spec(_native.TableSpec* spec, keys, columns, default):
             spec.default_text[index] = text[0]  # the table points its default there
 
 
+cdef fill_input(_native.EpochInput* epoch, vector[_native.ColumnView]* views, vector[string]* text, list keep,
+                Program program, given):
+    """What an epoch is; `views`, `text` and `keep` must live as long as it is used."""
+    (arrays, rows, late, watermark, last_key, max_string_bytes, strategy, punctuation, interleaving, observe) = given
+    cdef _native.OrderKey key
+    cdef _native.Strategy chosen
+    view_columns(arrays, program.kinds, keep, views)
+    _native.SetColumns(epoch, views[0])
+    _native.SetPoll(epoch, poll_signals)
+    epoch.code = program.code
+    epoch.rows = rows
+    epoch.late = <_native.Late> (<int> late)
+    epoch.max_string_bytes = max_string_bytes
+    if strategy is not None:
+        chosen.scheme = <_native.Scheme> (<int> strategy[0])
+        chosen.exploration = <_native.Exploration> (<int> strategy[1])
+        chosen.unit = <_native.Unit> (<int> strategy[2])
+        chosen.abort = <_native.Abort> (<int> strategy[3])
+        epoch.strategy = chosen
+    epoch.observe = observe
+    epoch.punctuation = punctuation
+    if interleaving is not None:
+        epoch.interleaving = <uint64_t> interleaving[0]
+        epoch.interleaved_workers = interleaving[1]
+    text.reserve(1 + len(program.order_kinds))
+    if watermark is not None:
+        epoch.watermark = to_value(watermark, program.order_kinds[0], text)
+    if last_key is not None:
+        for part, kind in zip(last_key, program.order_kinds):
+            key.parts.push_back(to_value(part, kind, text))
+        epoch.last_key = key
+
+
 cdef class Engine:
     """Tables and epochs. Not thread safe; the Python face locks."""
 
@@ -156,46 +189,66 @@ cdef class Engine:
         view_columns(arrays, kinds, keep, &views)
         check(_native.Load(self.engine, table, views))
 
-    def execute(self, Program program, arrays, int64_t rows, int late, watermark, last_key, uint64_t max_string_bytes,
-                strategy, int64_t punctuation, interleaving, cbool observe):
+    def execute(self, Program program, *given):
         """Run an epoch: an `Epoch`. Nothing changed if it raises."""
         cdef vector[_native.ColumnView] views
         cdef _native.EpochInput epoch
-        cdef _native.OrderKey key
         cdef vector[string] text
         cdef _native.Status status
-        cdef _native.Strategy chosen
         cdef Epoch result = Epoch.__new__(Epoch)
         keep = []
-        view_columns(arrays, program.kinds, keep, &views)
-        _native.SetColumns(&epoch, views)
-        _native.SetPoll(&epoch, poll_signals)
-        epoch.code = program.code
-        epoch.rows = rows
-        epoch.late = <_native.Late> late
-        epoch.max_string_bytes = max_string_bytes
-        if strategy is not None:
-            chosen.scheme = <_native.Scheme> (<int> strategy[0])
-            chosen.exploration = <_native.Exploration> (<int> strategy[1])
-            chosen.unit = <_native.Unit> (<int> strategy[2])
-            chosen.abort = <_native.Abort> (<int> strategy[3])
-            epoch.strategy = chosen
-        epoch.observe = observe
-        epoch.punctuation = punctuation
-        if interleaving is not None:
-            epoch.interleaving = <uint64_t> interleaving[0]
-            epoch.interleaved_workers = interleaving[1]
-        text.reserve(1 + len(program.order_kinds))
-        if watermark is not None:
-            epoch.watermark = to_value(watermark, program.order_kinds[0], &text)
-        if last_key is not None:
-            for part, kind in zip(last_key, program.order_kinds):
-                key.parts.push_back(to_value(part, kind, &text))
-            epoch.last_key = key
+        fill_input(&epoch, &views, &text, keep, program, given)
         with nogil:
             status = self.engine.Execute(epoch, &result.result)
         check(status)
         return result
+
+    def explain(self, int64_t draw_max, Program program, *given):
+        """What an epoch's graph looks like; takes what `execute` takes and changes nothing."""
+        cdef vector[_native.ColumnView] views
+        cdef _native.EpochInput epoch
+        cdef vector[string] text
+        cdef _native.Status status
+        cdef _native.EpochExplanation found
+        cdef _native.DrawnAccess access
+        cdef _native.Strategy strategy
+        cdef size_t index
+        keep = []
+        fill_input(&epoch, &views, &text, keep, program, given)
+        with nogil:
+            status = self.engine.Explain(epoch, draw_max, &found)
+        check(status)
+        if not found.plannable:
+            return None
+        accesses = []
+        for index in range(found.accesses.size()):
+            access = found.accesses[index]
+            accesses.append((access.task, access.table, access.writes, access.previous, access.key))
+        strategy = found.advice.strategy
+        return {
+            "transactions": found.shape.transactions,
+            "operations": found.shape.operations,
+            "reads": found.shape.reads,
+            "writes": found.shape.writes,
+            "td": found.shape.td,
+            "pd": found.shape.pd,
+            "ld": found.shape.ld,
+            "aliases": found.shape.aliases,
+            "chains": found.shape.chains,
+            "merged_chains": found.shape.merged_chains,
+            "longest_chain": found.shape.longest_chain,
+            "span": found.shape.span,
+            "strata": list(found.shape.strata),
+            "degrees": list(found.shape.degrees),
+            "strategy": (<int> strategy.scheme, <int> strategy.exploration, <int> strategy.unit, <int> strategy.abort),
+            "why": <int> found.advice.why,
+            "batch": found.advice.transactions,
+            "predicted_ms": found.advice.predicted * 1e3,
+            "features": {"accesses": found.features.accesses, "same_row": found.features.same_row,
+                         "distinct_rows": found.features.distinct_rows},
+            "types": list(found.types),
+            "accesses": accesses,
+        }
 
     def commit(self):
         self.engine.Commit()

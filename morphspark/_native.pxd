@@ -1,5 +1,5 @@
 # Declarations of the C++ core: names and shapes only.
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libcpp cimport bool as cbool
 from libcpp.memory cimport unique_ptr
 from libcpp.optional cimport optional
@@ -123,6 +123,33 @@ cdef extern from "execute/planned_run.h" namespace "morphspark" nogil:
         uint64_t graph_bytes, version_bytes
 
 
+cdef extern from "execute/adviser.h" namespace "morphspark" nogil:
+    cdef enum class Why:
+        kConfigured
+
+    cdef cppclass BatchFeatures:
+        double accesses, same_row, distinct_rows
+
+    cdef cppclass Advice "morphspark::Adviser::Advice":
+        Strategy strategy
+        int64_t transactions
+        double predicted
+        Why why
+
+
+cdef extern from "plan/explain.h" namespace "morphspark" nogil:
+    cdef cppclass GraphShape:
+        int64_t transactions, operations, reads, writes, td, pd, ld, aliases
+        int64_t chains, merged_chains, longest_chain, span
+        vector[uint32_t] strata, degrees
+
+    cdef cppclass DrawnAccess:
+        uint32_t task, table
+        cbool writes
+        int64_t previous
+        string key
+
+
 cdef extern from "engine.h" namespace "morphspark" nogil:
     cdef cppclass StageSeconds:
         double order, classify, resolve, execute, output
@@ -150,7 +177,17 @@ cdef extern from "engine.h" namespace "morphspark" nogil:
         StageSeconds seconds
         vector[BatchReport] batches
 
+    cdef cppclass EpochExplanation:
+        cbool plannable
+        GraphShape shape
+        Advice advice
+        BatchFeatures features
+        vector[uint32_t] rows
+        vector[uint16_t] types
+        vector[DrawnAccess] accesses
+
     cdef cppclass Engine:
+        Status Explain(const EpochInput& input, int64_t draw_max, EpochExplanation* explanation)
         Engine(vector[TableSpec] tables, int threads) except +
         Status Execute(const EpochInput& input, EpochResult* result)
         void Commit() except +

@@ -49,6 +49,9 @@ class Core(Protocol):
     def execute(self, bound: BoundProgram, batch: Batch, progress: Progress, late: str) -> Outcome:
         """Run an epoch. If it raises, nothing changed; else `commit` or `rollback` must follow."""
 
+    def explain(self, bound: BoundProgram, batch: Batch, progress: Progress) -> dict[str, Any] | None:
+        """The task precedence graph of a batch; None if it can't be planned. Changes nothing."""
+
     def commit(self) -> None:
         """Make the executed epoch final, and count it."""
 

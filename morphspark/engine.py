@@ -21,6 +21,7 @@ from .columns import Batch, admit, as_table, check_strings, one_chunk
 from .config import Config
 from .core import Core, Outcome, Progress
 from .errors import ClosedError, ConfigError, EpochError, LimitError, SchemaError
+from .explain import Explanation
 from .metrics import Metrics, breakdown, main_strategy
 from .program import TableSpec
 from .trace import unknown_name
@@ -110,6 +111,15 @@ class Engine:
         if self._core.commits == self._prepared.progress.epoch:
             self._committed = self._prepared
         return self._committed
+
+    def explain(self, data: Any) -> Explanation:
+        """The task precedence graph that these events would make, and how it would be run. Changes nothing."""
+        with self._using():
+            before = self._settled()
+            config = self.config
+            batch = admit(data, self.program, before.types, config.max_epoch_rows, config.max_string_bytes)
+            found = self._core.explain(self._bind(batch, before), batch, before.progress)
+            return Explanation(self.program, config, found)
 
     def load(self, table: str, data: Any) -> None:
         """Give a table its initial rows: key column(s) and value columns. Only before the first epoch."""

@@ -19,6 +19,8 @@ from .program import TableSpec
 from .strategy import FIXED, WHY, name_of
 from .types import NULL, Type
 
+DRAWN_EVENTS_MAX = 64  # larger graphs are counted, not drawn
+
 
 class NativeCore:
     """`interleaving` is for tests: (seed, workers), one thread plays all workers in an order drawn from the seed."""
@@ -52,21 +54,9 @@ class NativeCore:
         self._engine.load(self._tables[table.name], rows.columns, kinds)
 
     def execute(self, bound: BoundProgram, batch: Batch, progress: Progress, late: str) -> Outcome:
-        program = self._compile(bound)
-        arrays = [batch.used[name] for name in bound.events]
-        policy = LATE_POLICIES.index(late)
         order_by = bound.program.order_by
         try:
-            epoch = self._engine.execute(
-                program,
-                arrays,
-                batch.rows,
-                policy,
-                progress.watermark,
-                progress.last_key,
-                self._max_string_bytes,
-                *self._schedule,
-            )
+            epoch = self._engine.execute(*self._input(bound, batch, progress, late))
         except LateError as error:
             raise LateError(late_message(int(str(error)), order_by)) from None
         watermark, last_key = _advance(epoch, bound, batch, progress)
@@ -79,6 +69,24 @@ class NativeCore:
             columns=_columns(epoch, bound),
             watermark=watermark,
             last_key=last_key,
+        )
+
+    def explain(self, bound: BoundProgram, batch: Batch, progress: Progress) -> dict[str, Any] | None:
+        """The graph of a batch, late events included; None if it can't be planned."""
+        given = self._input(bound, batch, progress, "admit")
+        found = self._engine.explain(DRAWN_EVENTS_MAX, *given)
+        return None if found is None else _batch(found)
+
+    def _input(self, bound: BoundProgram, batch: Batch, progress: Progress, late: str) -> tuple[Any, ...]:
+        return (
+            self._compile(bound),
+            [batch.used[name] for name in bound.events],
+            batch.rows,
+            LATE_POLICIES.index(late),
+            progress.watermark,
+            progress.last_key,
+            self._max_string_bytes,
+            *self._schedule,
         )
 
     def commit(self) -> None:

@@ -59,6 +59,9 @@ class ReferenceCore:
             raise
         return _outcome(bound, events, order, diverted, late_count, results, progress)
 
+    def explain(self, bound: BoundProgram, batch: Batch, progress: Progress) -> dict[str, Any] | None:
+        return None  # it plans nothing
+
     def commit(self) -> None:
         if self._before is not None:
             self._before, self.commits = None, self.commits + 1

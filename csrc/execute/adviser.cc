@@ -7,22 +7,24 @@
 namespace morphspark {
 namespace {
 
-constexpr int64_t kSmall = 256;         // transactions that are never worth a thought
-constexpr int64_t kFirstLook = 4096;    // transactions that tell what one costs
+constexpr int64_t kSmall = 256;       // transactions that are never worth a thought
+constexpr int64_t kFirstLook = 4096;  // transactions that tell what one costs
 constexpr int64_t kTrialBatch = 8192;
 constexpr int64_t kLargeBatch = 1 << 16;
-constexpr double kWorthATrial = 0.9;    // of the best, at least as good as this by its bound
-constexpr double kDidWell = 1.5;        // times the best, and its larger batches are tried
-constexpr double kClose = 1.3;          // times the best, and it is tried again now and then
-constexpr uint32_t kRunsEnough = 2;     // measurements are noisy: of close ones, so many at least
+constexpr double kWorthATrial = 0.9;  // of the best, at least as good as this by its bound
+constexpr double kDidWell = 1.5;      // times the best, and its larger batches are tried
+constexpr double kClose = 1.3;        // times the best, and it is tried again now and then
+constexpr uint32_t kRunsEnough = 2;   // measurements are noisy: of close ones, so many at least
 constexpr uint64_t kDecisionsBetween = 64;
-constexpr double kNewest = 0.3;         // weight of the newest measurement
+constexpr double kNewest = 0.3;  // weight of the newest measurement
 constexpr double kMuchSlower = 1.6;
 constexpr int kSlowInARow = 2;
 constexpr size_t kContextsMax = 512;
 constexpr int64_t kSample = 512;
 
-uint64_t Bucket(double share) { return share <= 0 ? 0 : static_cast<uint64_t>(std::clamp(std::log2(share) + 16, 0.0, 15.0)); }
+uint64_t Bucket(double share) {
+  return share <= 0 ? 0 : static_cast<uint64_t>(std::clamp(std::log2(share) + 16, 0.0, 15.0));
+}
 
 }  // namespace
 
@@ -67,7 +69,8 @@ BatchFeatures LookAtBatch(const PlanInput& input, int64_t begin, int64_t end) {
     features.same_row = static_cast<double>(most) / static_cast<double>(rows.size());
     features.distinct_rows = static_cast<double>(distinct) / static_cast<double>(rows.size());
   }
-  for (uint32_t count : types) features.mix = features.mix * 9 + static_cast<uint32_t>((4 * count + looked / 2) / looked);
+  for (uint32_t count : types)
+    features.mix = features.mix * 9 + static_cast<uint32_t>((4 * count + looked / 2) / looked);
   return features;
 }
 
@@ -81,8 +84,8 @@ const std::vector<Adviser::Arm>& Adviser::Arms() {
     const Strategy strata = planned(Exploration::kBfs, Unit::kTransaction);
     const Strategy joins = planned(Exploration::kNs, Unit::kTransaction);
     return new std::vector<Arm>{
-        {serial, INT64_MAX, 1, -1},        {columns, kTrialBatch, 16, -1},  {strata, kTrialBatch, 1.1, -1},
-        {joins, kTrialBatch, 1.1, -1},     {columns, kLargeBatch, 16, 1},   {strata, kLargeBatch, 1.1, 2},
+        {serial, INT64_MAX, 1, -1},    {columns, kTrialBatch, 16, -1}, {strata, kTrialBatch, 1.1, -1},
+        {joins, kTrialBatch, 1.1, -1}, {columns, kLargeBatch, 16, 1},  {strata, kLargeBatch, 1.1, 2},
         {joins, kLargeBatch, 1.1, 3},
     };
   }();

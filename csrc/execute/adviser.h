@@ -22,22 +22,22 @@
 namespace morphspark {
 
 enum class Why : uint32_t {
-  kConfigured,  // the user named the strategy
-  kFirstLook,   // what a transaction costs is not known yet
-  kTrial,       // it could win, and was not tried on batches like this
-  kBest,        // it took least on batches like this
-  kAgain,       // it was close to the best, a while ago
+  kConfigured,   // the user named the strategy
+  kFirstLook,    // what a transaction costs is not known yet
+  kTrial,        // it could win, and was not tried on batches like this
+  kBest,         // it took least on batches like this
+  kAgain,        // it was close to the best, a while ago
   kUnplannable,  // keys are known only when transactions run
-  kSmall,       // too few transactions to be worth a thought
+  kSmall,        // too few transactions to be worth a thought
 };
 
 // What a batch is like, found without its graph.
 struct BatchFeatures {
   int64_t transactions = 0;
-  double accesses = 0;      // per transaction, of a sample
-  double same_row = 0;      // share of the sample that meets the row most often met
+  double accesses = 0;       // per transaction, of a sample
+  double same_row = 0;       // share of the sample that meets the row most often met
   double distinct_rows = 0;  // share of the sample's accesses that meet a row for the first time
-  uint32_t mix = 0;         // which transactions, roughly
+  uint32_t mix = 0;          // which transactions, roughly
 };
 BatchFeatures LookAtBatch(const PlanInput& input, int64_t begin, int64_t end);
 

@@ -56,8 +56,8 @@ Status PlannedRun::Run(const Strategy& strategy, const Input& input, ThreadPool*
   versions_.Install(input.first_stamp);
   report->install = clock.Lap();
   report->accesses = graph_.accesses();
-  report->graph_bytes = graph_.bytes() + planner_.bytes() + units_.bytes() + explorer_memory_.bytes() +
-                        operation_memory_.bytes();
+  report->graph_bytes =
+      graph_.bytes() + planner_.bytes() + units_.bytes() + explorer_memory_.bytes() + operation_memory_.bytes();
   report->version_bytes = versions_.bytes();
   return Status::Ok();
 }
@@ -109,9 +109,8 @@ void PlannedRun::Explore(const Strategy& strategy, const Input& input, ThreadPoo
     OperationCrew crew(batch, strategy, workers, &operation_memory_);
     report->dependencies = crew.units().first[crew.units().units];
     report->units = crew.units().units;
-    drive(&crew, [&](Crew* one) {
-      return MakeExplorer(strategy.exploration, crew.units(), one, workers, &explorer_memory_);
-    });
+    drive(&crew,
+          [&](Crew* one) { return MakeExplorer(strategy.exploration, crew.units(), one, workers, &explorer_memory_); });
     if (strategy.exploration != Exploration::kNs) report->levels = explorer_memory_.strata.levels();
     report->redone = crew.Redo();
     report->redo = clock.Lap();

@@ -25,12 +25,12 @@ struct BatchReport {
   // Planned batches only:
   int64_t accesses = 0, dependencies = 0, redone = 0;
   uint32_t levels = 0, units = 0;
-  double plan = 0;                 // operations, links
-  double construct = 0;            // units, strata, successors, versions
-  double explore = 0;              // on the clock, all workers together
-  double waiting = 0;              // of workers without work
-  double useful = 0;               // of workers inside units; 0 unless observed
-  double redo = 0, install = 0;    // on the clock
+  double plan = 0;               // operations, links
+  double construct = 0;          // units, strata, successors, versions
+  double explore = 0;            // on the clock, all workers together
+  double waiting = 0;            // of workers without work
+  double useful = 0;             // of workers inside units; 0 unless observed
+  double redo = 0, install = 0;  // on the clock
   uint64_t graph_bytes = 0, version_bytes = 0;
 };
 

@@ -351,6 +351,27 @@ ColumnBuffers FixedColumn(size_t rows, size_t width) {
 
 }  // namespace
 
+std::string Table::KeyText(Slot slot) const {
+  if (index_.integer_keys()) return std::to_string(index_.IntegerKey(slot));
+  const Bytes key = index_.BytesKey(slot);
+  if (spec_.key.size() == 1) return std::string(key.view());
+  std::string text;
+  for (size_t part = 0; part < spec_.key.size(); ++part) {
+    const char* at = SkipParts(key.data, {spec_.key.data(), part});
+    if (part) text += ", ";
+    if (spec_.key[part] == Kind::kInt64) {
+      int64_t number;
+      std::memcpy(&number, at, sizeof(number));
+      text += std::to_string(number);
+    } else {
+      uint32_t size;
+      std::memcpy(&size, at, sizeof(size));
+      text.append(at + sizeof(size), size);
+    }
+  }
+  return text;
+}
+
 ColumnBuffers Table::ExportKey(size_t part, std::span<const Slot> slots) const {
   const std::span<const Kind> before(spec_.key.data(), part);
   const bool single = spec_.key.size() == 1;

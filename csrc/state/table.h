@@ -179,6 +179,9 @@ class Table {
   ColumnBuffers ExportKey(size_t part, std::span<const Slot> slots) const;
   ColumnBuffers ExportValues(ColumnId column, std::span<const Slot> slots) const;
 
+  // A row's key as people write it.
+  std::string KeyText(Slot slot) const;
+
   // What the rows take: goes down again when they do. Without the version log, which an epoch needs only while it runs.
   uint64_t bytes_used() const;
   // What is held from the system for them.
