@@ -1,8 +1,8 @@
 """`engine.explain(events)`: the task precedence graph of a batch, for people.
 
-    print(explanation)          counts, critical path, the decision and why
-    explanation.speedup(8)      at most so many times faster on 8 cores than on one
-    explanation.dot()           Graphviz, for small batches; `_repr_html_` draws the same picture in a notebook
+print(explanation)          counts, critical path, the decision and why
+explanation.speedup(8)      at most so many times faster on 8 cores than on one
+explanation.dot()           Graphviz, for small batches; `_repr_html_` draws the same picture in a notebook
 """
 
 from __future__ import annotations

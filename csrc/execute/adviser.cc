@@ -100,6 +100,21 @@ uint64_t Adviser::Key(const BatchFeatures& features) const {
   return key * 31 + static_cast<uint64_t>(std::lround(aborts_ * 4));
 }
 
+// A context that is met for the first time starts with what the one before it knew. Whether that is worth something
+// shows when its best runs.
+Adviser::Context& Adviser::Enter(uint64_t key) {
+  const auto [found, added] = contexts_.try_emplace(key);
+  Context& context = found->second;
+  if (added) {
+    const auto before = contexts_.find(last_context_);
+    if (before != contexts_.end()) context.records = before->second.records;
+    context.inherited = true;
+    context.records.resize(Arms().size());
+  }
+  last_context_ = key;
+  return context;
+}
+
 int Adviser::Best(const Context& context) const {
   int best = -1;
   for (int arm = 0; arm < static_cast<int>(context.records.size()); ++arm) {
@@ -115,9 +130,8 @@ Adviser::Advice Adviser::Next(const BatchFeatures& features, int workers, int64_
   ++decisions_;
   if (contexts_.size() > kContextsMax) contexts_.clear();
   const uint64_t key = Key(features);
-  Context& context = contexts_[key];
   const std::vector<Arm>& arms = Arms();
-  context.records.resize(arms.size());
+  Context& context = Enter(key);
   const auto advise = [&](int arm, int64_t transactions, Why why) {
     transactions = std::min(transactions, limit);
     // What would be left is too little for a batch of its own.
@@ -170,6 +184,11 @@ void Adviser::Learn(const Advice& advice, const BatchReport& report) {
   const double seconds = report.seconds / transactions;
   const bool much_slower = record.runs >= kRunsEnough && seconds > kMuchSlower * record.seconds;
   context.slow = much_slower ? context.slow + 1 : 0;
+  if (context.inherited) {
+    const bool other = seconds > kMuchSlower * record.seconds || record.seconds > kMuchSlower * seconds;
+    if (record.runs && other) context.slow = kSlowInARow;
+    context.inherited = false;
+  }
   record.seconds = record.runs == 0 ? seconds : record.seconds + kNewest * (seconds - record.seconds);
   ++record.runs;
   record.last = decisions_;

@@ -71,13 +71,16 @@ class Adviser {
   struct Context {
     std::vector<Record> records;  // by arm
     int slow = 0;                 // how often in a row the best took much longer than it should
+    bool inherited = false;       // nothing was measured in it yet
   };
 
   static const std::vector<Arm>& Arms();
   uint64_t Key(const BatchFeatures& features) const;
+  Context& Enter(uint64_t key);
   int Best(const Context& context) const;
 
   std::unordered_map<uint64_t, Context> contexts_;
+  uint64_t last_context_ = 0;
   uint64_t decisions_ = 0;
   double overhead_ = 40e-9;  // of planning and installing, seconds per access
   double aborts_ = 0;        // share of the last batch
