@@ -19,7 +19,7 @@ class Engine:
         watermark: Any,
         last_key: tuple[Any, ...] | None,
         max_string_bytes: int,
-        strategy: tuple[int, int, int],
+        strategy: tuple[int, int, int, int],
         punctuation: int,
         interleaving: tuple[int, int] | None,
     ) -> Epoch: ...

@@ -176,6 +176,7 @@ cdef class Engine:
         epoch.strategy.scheme = <_native.Scheme> (<int> strategy[0])
         epoch.strategy.exploration = <_native.Exploration> (<int> strategy[1])
         epoch.strategy.unit = <_native.Unit> (<int> strategy[2])
+        epoch.strategy.lanes_min = strategy[3]
         epoch.punctuation = punctuation
         if interleaving is not None:
             epoch.interleaving = <uint64_t> interleaving[0]

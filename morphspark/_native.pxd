@@ -105,6 +105,7 @@ cdef extern from "execute/strategy.h" namespace "morphspark" nogil:
         Scheme scheme
         Exploration exploration
         Unit unit
+        uint32_t lanes_min
 
 
 cdef extern from "engine.h" namespace "morphspark" nogil:

@@ -21,11 +21,15 @@ from .types import NULL, Type
 
 
 class NativeCore:
-    """`interleaving` is for tests: (seed, workers), one thread plays all workers in an order drawn from the seed."""
+    """`interleaving` is for tests: (seed, workers), one thread plays all workers in an order drawn from the seed.
+
+    Tests are small, so then a single transaction is enough for lanes (v-schedule).
+    """
 
     def __init__(self, tables: tuple[TableSpec, ...], config: Config, interleaving: tuple[int, int] | None = None):
+        strategy = FIXED["serial" if config.strategy == "auto" else config.strategy]
         self._schedule = (
-            FIXED["serial" if config.strategy == "auto" else config.strategy],
+            strategy if interleaving is None else strategy._replace(lanes_min=1),
             0 if config.punctuation == "auto" else config.punctuation,
             interleaving,
         )

@@ -23,6 +23,7 @@ class Strategy(NamedTuple):
     scheme: int
     exploration: int = 0
     unit: int = 0
+    lanes_min: int = 16
 
 
 def _points() -> dict[str, Strategy]:

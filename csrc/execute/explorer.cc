@@ -13,6 +13,7 @@ namespace morphspark {
 namespace {
 
 constexpr uint32_t kChunk = 16;  // transactions that a worker takes at once
+constexpr uint32_t kLaneChunk = LaneMachine::kLanes;
 
 // Shared plain memory that is used atomically from here on.
 template <class T>
@@ -23,17 +24,27 @@ std::atomic_ref<T> Shared(T& place) {
 // ----------------------------------------------------------------------------------------------------- BFS
 
 // Stratum by stratum. A worker takes chunks of the stratum until none is left, says that it has arrived, and goes on
-// when all have.
+// when all have. What a worker does with its chunk, its kind knows.
+template <class Worker>
 class Bfs : public Explorer {
  public:
-  Bfs(PlannedBatch* batch, int workers, ExplorerMemory* memory)
-      : strata_(memory->strata), taken_(memory->counters), level_(workers, 0), arrived_here_(workers, false) {
+  struct Chunk {
+    uint32_t least, most;
+  };
+
+  template <class MakeWorker>
+  Bfs(PlannedBatch* batch, int workers, Chunk chunk, ExplorerMemory* memory, MakeWorker make_worker)
+      : chunk_(chunk),
+        strata_(memory->strata),
+        taken_(memory->counters),
+        level_(workers, 0),
+        arrived_here_(workers, false) {
     Stratify(batch->graph(), &memory->strata);
     levels_ = strata_.levels();
     workers_ = static_cast<uint32_t>(workers);
     taken_.Resize(2 * uint64_t{levels_});
     std::fill(taken_.begin(), taken_.end(), 0);
-    for (int number = 0; number < workers; ++number) crew_.emplace_back(batch, number);
+    for (int number = 0; number < workers; ++number) make_worker(&crew_, number);
   }
 
   Step Next(int worker) override {
@@ -42,11 +53,11 @@ class Bfs : public Explorer {
     const uint32_t begin = strata_.first[level], size = strata_.first[level + 1] - begin;
     bool& arrived = arrived_here_[worker].value;
     if (!arrived) {
-      const uint32_t chunk = std::clamp(size / (4 * workers_), 1u, kChunk);
+      const uint32_t chunk = std::clamp(size / (4 * workers_), chunk_.least, chunk_.most);
       // Relaxed: who takes which chunk is all that matters here; the barrier orders what they did.
       const uint32_t at = Shared(taken_[level]).fetch_add(chunk, std::memory_order_relaxed);
       if (at < size) {
-        for (uint32_t i = at; i < std::min(at + chunk, size); ++i) crew_[worker].Run(strata_.order[begin + i]);
+        crew_[worker].Run(std::span(strata_.order.data() + begin + at, std::min(chunk, size - at)));
         return Step::kWorked;
       }
       arrived = true;
@@ -65,13 +76,28 @@ class Bfs : public Explorer {
     Padded(T initial) : value(initial) {}  // NOLINT: a value, and room around it
   };
 
+  const Chunk chunk_;
   const Strata& strata_;
   Scratch<uint32_t>& taken_;  // by level: tasks taken; then, by level, workers that have arrived
   uint32_t levels_, workers_;
   std::vector<Padded<uint32_t>> level_;  // by worker
   std::vector<Padded<bool>> arrived_here_;
-  std::deque<PlannedBatch::Worker> crew_;
+  std::deque<Worker> crew_;
 };
+
+std::unique_ptr<Explorer> MakeBfs(const Strategy& strategy, PlannedBatch* batch, int workers, ExplorerMemory* memory) {
+  if (strategy.unit == Unit::kTransaction) {
+    return std::make_unique<Bfs<PlannedBatch::Worker>>(
+        batch, workers, Bfs<PlannedBatch::Worker>::Chunk{1, kChunk}, memory,
+        [&](auto* crew, int number) { crew->emplace_back(batch, number); });
+  }
+  if (memory->lanes.size() < static_cast<size_t>(workers)) memory->lanes.resize(workers);
+  // Not less than what several types need to fill some lanes each.
+  const uint32_t least = std::min(4 * strategy.lanes_min, kLaneChunk);
+  return std::make_unique<Bfs<PlannedBatch::LaneWorker>>(
+      batch, workers, Bfs<PlannedBatch::LaneWorker>::Chunk{least, kLaneChunk}, memory,
+      [&](auto* crew, int number) { crew->emplace_back(batch, number, strategy.lanes_min, &memory->lanes[number]); });
+}
 
 // ----------------------------------------------------------------------------------------------------- DFS
 
@@ -209,7 +235,7 @@ std::unique_ptr<Explorer> MakeExplorer(const Strategy& strategy, PlannedBatch* b
   if (strategy.scheme != Scheme::kExplore) return MakeTicketExplorer(strategy.scheme, batch, workers);
   switch (strategy.exploration) {
     case Exploration::kBfs:
-      return std::make_unique<Bfs>(batch, workers, memory);
+      return MakeBfs(strategy, batch, workers, memory);
     case Exploration::kDfs:
       return std::make_unique<Dfs>(batch, workers, memory);
     case Exploration::kNs:

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -28,8 +29,13 @@ struct ExplorerMemory {
   Strata strata;
   Successors successors;
   Scratch<uint32_t> counters;
+  std::deque<LaneMemory> lanes;  // by worker
 
-  uint64_t bytes() const { return strata.bytes() + successors.bytes() + counters.bytes(); }
+  uint64_t bytes() const {
+    uint64_t bytes = strata.bytes() + successors.bytes() + counters.bytes();
+    for (const LaneMemory& one : lanes) bytes += one.bytes();
+    return bytes;
+  }
 };
 
 std::unique_ptr<Explorer> MakeExplorer(const Strategy& strategy, PlannedBatch* batch, int workers,

@@ -10,6 +10,7 @@
 
 #include "execute/serial.h"
 #include "plan/graph.h"
+#include "program/lane_machine.h"
 #include "program/machine.h"
 #include "state/planned_rows.h"
 
@@ -28,11 +29,37 @@ class PlannedBatch {
     Worker(PlannedBatch* batch, int number);
     // Runs a transaction and settles its versions.
     void Run(Task task);
+    void Run(std::span<const Task> tasks) {
+      for (Task task : tasks) Run(task);
+    }
 
    private:
     PlannedBatch& batch_;
     Frame frame_;
     Machine<PlannedRows> machine_;
+  };
+
+  // The same for transactions that don't depend on each other: those of one type run in lanes.
+  //
+  // A lane that fails takes no further part (e-abort). l-abort allows to carry it to the end and to drop its effects
+  // there; but leaving a lane out costs nothing, and nobody reads a version before its transaction is settled, so both
+  // names mean this.
+  class LaneWorker {
+   public:
+    LaneWorker(PlannedBatch* batch, int number, uint32_t lanes_min, LaneMemory* memory);
+    void Run(std::span<const Task> tasks);
+
+   private:
+    void RunInLanes(TransactionId type, std::span<const Task> tasks);
+
+    PlannedBatch& batch_;
+    const uint32_t lanes_min_;
+    Worker one_by_one_;
+    LaneMachine machine_;
+    std::vector<std::vector<Task>> tasks_of_;  // by type, while they are sorted
+    std::vector<TransactionId> types_;         // that have some
+    std::vector<BatchRow> rows_;               // by lane
+    std::vector<int64_t> positions_;           // by lane
   };
 
   void Cancel();
@@ -41,6 +68,8 @@ class PlannedBatch {
   Status Finish();
 
  private:
+  // A transaction has run: settles its versions, and says what came of it.
+  void Conclude(Task task, ReasonId reason);
   void Stop(Status status, std::exception_ptr error = nullptr);
 
   const BatchContext& context_;

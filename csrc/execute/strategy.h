@@ -28,6 +28,8 @@ struct Strategy {
   Scheme scheme = Scheme::kSerial;
   Exploration exploration = Exploration::kBfs;
   Unit unit = Unit::kTransaction;
+  // With kStratum: fewer transactions of a type are run one by one, as lanes would be paid for nothing. Tests lower it.
+  uint32_t lanes_min = 16;
 };
 
 }  // namespace morphspark
