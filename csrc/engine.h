@@ -34,8 +34,8 @@ struct EpochInput {
   uint64_t max_string_bytes;
   Poll poll;
   Strategy strategy = {};
-  int64_t punctuation = 0;               // transactions per batch; 0: the whole epoch is one
-  std::optional<uint64_t> interleaving;  // for tests: one thread plays all workers, in an order drawn from this
+  int64_t punctuation = 0;                    // transactions per batch; 0: the whole epoch is one
+  std::optional<uint64_t> interleaving = {};  // for tests: one thread plays all workers, in an order drawn from this
   int interleaved_workers = 2;
 };
 

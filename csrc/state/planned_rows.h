@@ -40,6 +40,8 @@ class BatchVersions {
   static constexpr uint8_t kOwned = 1;   // the image is the transaction's
   static constexpr uint8_t kExists = 2;  // and a row, not the lack of one
 
+  void PrefetchInstalled(Access access) const;
+
   const Graph* graph_ = nullptr;
   std::span<const std::unique_ptr<Table>> tables_;
   Scratch<uint32_t> image_;  // by access: its first word in `words_`
