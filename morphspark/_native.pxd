@@ -166,6 +166,7 @@ cdef extern from "engine.h" namespace "morphspark" nogil:
         optional[uint64_t] interleaving
         int interleaved_workers
         cbool observe
+        uint32_t lanes_min
 
     cdef cppclass EpochResult:
         Order order

@@ -55,7 +55,7 @@ class Explanation:
             f"{found['merged_chains']:,} are merged, as they wait for each other",
             f"waits for      {_degrees(found['degrees'])}",
             f"work / span    {found['operations']:,} / {found['span']:,} operations: at most "
-            f"{self.speedup(2):.1f}x on 2 cores, {self.speedup(8):.1f}x on 8, {self.speedup(1 << 40):.1f}x on any number",
+            f"{self.speedup(2):.1f}x on 2 cores, {self.speedup(8):.1f}x on 8, {self.speedup(1 << 40):.1f}x on many",
             f"decision       {self.decision}: {self._why()}",
         ]
         return "\n".join(lines)

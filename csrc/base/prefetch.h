@@ -6,5 +6,6 @@
 namespace morphspark {
 
 [[gnu::always_inline]] inline void Prefetch(const void* address) { __builtin_prefetch(address); }
+[[gnu::always_inline]] inline void PrefetchToWrite(const void* address) { __builtin_prefetch(address, 1); }
 
 }  // namespace morphspark

@@ -45,7 +45,8 @@ class Bfs : public Explorer {
     const uint32_t begin = strata_.first[here.level], size = strata_.first[here.level + 1] - begin;
     auto arrived = Shared(counters_[levels_ + here.level]);
     if (!here.arrived) {
-      const uint32_t chunk = std::clamp(size / (4 * static_cast<uint32_t>(workers_)), 1u, kChunk);
+      const auto [least, most] = crew_->chunk();
+      const uint32_t chunk = std::clamp(size / (4 * static_cast<uint32_t>(workers_)), least, most);
       // Relaxed: who takes which chunk is all that matters here; the barrier orders what they did.
       const uint32_t at = Shared(counters_[here.level]).fetch_add(chunk, std::memory_order_relaxed);
       if (at < size) {

@@ -57,7 +57,7 @@ void OperationCrew::RunNode(int worker, Node node) {
 
 // A transaction that is not cut: its own verdict is final as far as what it read was.
 void OperationCrew::RunWhole(int worker, Task task) {
-  workers_[worker].Run(task);
+  workers_[worker].Run(task, false);
   if (batch_.Aborted(task)) Fail(worker, task);
 }
 

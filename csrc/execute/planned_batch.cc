@@ -1,5 +1,7 @@
 #include "execute/planned_batch.h"
 
+#include <algorithm>
+
 namespace morphspark {
 
 PlannedBatch::PlannedBatch(const BatchContext& context, const Order& order, std::span<const TransactionId> transactions,
@@ -22,30 +24,93 @@ PlannedBatch::Worker::Worker(PlannedBatch* batch, int number)
       frame_(*batch->context_.code, number),
       machine_(batch->context_, PlannedRows(batch->versions_, number), &frame_) {}
 
-void PlannedBatch::Worker::Run(Task task) {
+void PlannedBatch::Worker::Run(Task task, bool final) {
   if (batch_.stopped()) return;
   const int64_t position = batch_.graph_.begin + task;
   const BatchRow row = batch_.order_.Row(position);
-  TransactionStatus& status = batch_.verdicts_->status[position];
-  ReasonId& reason = batch_.verdicts_->reason[position];
-  status = TransactionStatus::kCommitted;
-  reason = kNoReason;
   try {
     if (position >= batch_.order_.keyed) {
-      reason = NullOrderReason(batch_.context_, row);
+      batch_.Conclude(task, NullOrderReason(batch_.context_, row), final);
     } else if (batch_.transactions_[row] == kUnmatched) {
-      status = TransactionStatus::kUnmatched;
-      return;
+      batch_.verdicts_->status[position] = TransactionStatus::kUnmatched;
     } else {
-      reason = machine_.Run(batch_.context_.code->transactions[batch_.transactions_[row]], row, position);
-      batch_.versions_->Settle(task, reason == kNoReason);
+      const TransactionCode& code = batch_.context_.code->transactions[batch_.transactions_[row]];
+      batch_.Conclude(task, machine_.Run(code, row, position), final);
     }
   } catch (...) {
     batch_.Stop(Status::Ok(), std::current_exception());
-    return;
   }
-  if (reason == kStringLimit) return batch_.Stop(StringLimitStatus(batch_.context_));
-  if (reason != kNoReason) status = TransactionStatus::kAborted;
+}
+
+PlannedBatch::LaneWorker::LaneWorker(PlannedBatch* batch, int number, uint32_t lanes_min, LaneMemory* memory)
+    : batch_(*batch),
+      lanes_min_(lanes_min),
+      one_by_one_(batch, number),
+      machine_(batch->context_, PlannedRows(batch->versions_, number), number, memory),
+      tasks_of_(batch->context_.code->transactions.size()),
+      rows_(LaneMachine::kLanes),
+      positions_(LaneMachine::kLanes) {}
+
+void PlannedBatch::LaneWorker::Run(std::span<const Task> tasks) {
+  if (batch_.stopped()) return;
+  const std::vector<TransactionCode>& codes = batch_.context_.code->transactions;
+  try {
+    for (Task task : tasks) {
+      const int64_t position = batch_.graph_.begin + task;
+      const TransactionId type = batch_.transactions_[batch_.order_.Row(position)];
+      if (position >= batch_.order_.keyed || type == kUnmatched || !LaneMachine::CanRun(codes[type])) {
+        one_by_one_.Run(task);
+        continue;
+      }
+      if (tasks_of_[type].empty()) types_.push_back(type);
+      tasks_of_[type].push_back(task);
+    }
+    for (TransactionId type : types_) {
+      std::vector<Task>& some = tasks_of_[type];
+      if (some.size() < lanes_min_) {
+        one_by_one_.Run(some);
+      } else {
+        for (size_t at = 0; at < some.size(); at += LaneMachine::kLanes) {
+          RunInLanes(type, std::span(some).subspan(at, std::min<size_t>(LaneMachine::kLanes, some.size() - at)));
+        }
+      }
+      some.clear();
+    }
+    types_.clear();
+  } catch (...) {
+    batch_.Stop(Status::Ok(), std::current_exception());
+  }
+}
+
+void PlannedBatch::LaneWorker::RunInLanes(TransactionId type, std::span<const Task> tasks) {
+  for (size_t lane = 0; lane < tasks.size(); ++lane) {
+    positions_[lane] = batch_.graph_.begin + tasks[lane];
+    rows_[lane] = batch_.order_.Row(positions_[lane]);
+  }
+  const auto reasons = machine_.Run(batch_.context_.code->transactions[type], std::span(rows_).first(tasks.size()),
+                                    std::span(positions_).first(tasks.size()));
+  for (size_t lane = 0; lane < tasks.size(); ++lane) batch_.Conclude(tasks[lane], reasons[lane], true);
+}
+
+namespace {
+
+constexpr uint32_t kLaneChunk = 1024;  // transactions of a stratum that a worker takes at once for its lanes
+
+}  // namespace
+
+LaneCrew::LaneCrew(PlannedBatch* batch, int workers, uint32_t lanes_min, std::deque<LaneMemory>* memory)
+    // Not less than what several types need to fill some lanes each.
+    : chunk_{std::min(4 * lanes_min, kLaneChunk), kLaneChunk} {
+  if (memory->size() < static_cast<size_t>(workers)) memory->resize(workers);
+  for (int number = 0; number < workers; ++number) workers_.emplace_back(batch, number, lanes_min, &(*memory)[number]);
+}
+
+void PlannedBatch::Conclude(Task task, ReasonId reason, bool final) {
+  versions_->Settle(task, reason == kNoReason);
+  const int64_t position = graph_.begin + task;
+  verdicts_->status[position] = reason == kNoReason ? TransactionStatus::kCommitted : TransactionStatus::kAborted;
+  verdicts_->reason[position] = reason;
+  if (final && reason == kStringLimit) Stop(StringLimitStatus(context_));
 }
 
 ReasonId PlannedBatch::Worker::RunOperation(Task task, const TransactionCode& code, const Operation& operation,

@@ -12,6 +12,7 @@
 #include "execute/explorer.h"
 #include "execute/serial.h"
 #include "plan/graph.h"
+#include "program/lane_machine.h"
 #include "program/machine.h"
 #include "state/planned_rows.h"
 
@@ -34,11 +35,15 @@ class PlannedBatch {
   class Worker {
    public:
     Worker(PlannedBatch* batch, int number);
-    // Runs a transaction and settles its versions.
-    void Run(Task task);
+    // Runs a transaction and settles its versions. If what it reads may not be final, neither is a failure of it, and
+    // a string that grows over its limit is not the batch's end.
+    void Run(Task task, bool final = true);
     // Machine::RunOperation for a transaction of this batch.
     ReasonId RunOperation(Task task, const TransactionCode& code, const Operation& operation, const Exchange& exchange);
     void KeepStrings() { frame_.KeepStrings(); }
+    void Run(std::span<const Task> tasks) {
+      for (Task task : tasks) Run(task);
+    }
 
    private:
     PlannedBatch& batch_;
@@ -50,6 +55,29 @@ class PlannedBatch {
 
   // As if nothing had run yet.
   void Reset();
+  // The same for transactions that don't depend on each other: those of one type run in lanes.
+  //
+  // A lane that fails takes no further part (e-abort). l-abort allows to carry it to the end and to drop its effects
+  // there; but leaving a lane out costs nothing, and nobody reads a version before its transaction is settled, so both
+  // names mean this.
+  class LaneWorker {
+   public:
+    LaneWorker(PlannedBatch* batch, int number, uint32_t lanes_min, LaneMemory* memory);
+    void Run(std::span<const Task> tasks);
+
+   private:
+    void RunInLanes(TransactionId type, std::span<const Task> tasks);
+
+    PlannedBatch& batch_;
+    const uint32_t lanes_min_;
+    Worker one_by_one_;
+    LaneMachine machine_;
+    std::vector<std::vector<Task>> tasks_of_;  // by type, while they are sorted
+    std::vector<TransactionId> types_;         // that have some
+    std::vector<BatchRow> rows_;               // by lane
+    std::vector<int64_t> positions_;           // by lane
+  };
+
   void Cancel();
   // A worker threw: the batch ends.
   void Stop(std::exception_ptr error) { Stop(Status::Ok(), std::move(error)); }
@@ -58,6 +86,8 @@ class PlannedBatch {
   Status Finish();
 
  private:
+  // A transaction has run: settles its versions, and says what came of it.
+  void Conclude(Task task, ReasonId reason, bool final);
   void Stop(Status status, std::exception_ptr error = nullptr);
 
   const BatchContext& context_;
@@ -71,6 +101,19 @@ class PlannedBatch {
   std::mutex mutex_;
   Status status_;             // guarded by mutex_
   std::exception_ptr error_;  // guarded by mutex_
+};
+
+// Units are transactions, run in lanes where they can be.
+class LaneCrew : public Crew {
+ public:
+  LaneCrew(PlannedBatch* batch, int workers, uint32_t lanes_min, std::deque<LaneMemory>* memory);
+  void Run(int worker, UnitId unit) override { RunMany(worker, {&unit, 1}); }
+  void RunMany(int worker, std::span<const UnitId> units) override { workers_[worker].Run(units); }
+  Chunk chunk() const override { return chunk_; }
+
+ private:
+  const Chunk chunk_;
+  std::deque<PlannedBatch::LaneWorker> workers_;
 };
 
 // Units are transactions.

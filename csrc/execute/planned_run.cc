@@ -19,6 +19,7 @@ class TimedCrew : public Crew {
     crew_->Run(worker, unit);
     seconds_[worker].value += clock.Lap();
   }
+  Chunk chunk() const override { return crew_->chunk(); }
   void RunMany(int worker, std::span<const UnitId> units) override {
     StageClock clock;
     crew_->RunMany(worker, units);
@@ -78,12 +79,11 @@ void PlannedRun::Explore(const Strategy& strategy, const Input& input, ThreadPoo
     report->explore += clock.Lap();
     report->useful += timed.seconds();
   };
-  const auto run_transactions = [&](Exploration exploration) {
-    TransactionCrew crew(batch, workers);
+  const auto run_transactions = [&](Exploration exploration, Crew* crew) {
     UnitsOfTransactions(graph_, &units_);
     report->dependencies = units_.first[units_.units];
     report->units = units_.units;
-    drive(&crew, [&](Crew* one) { return MakeExplorer(exploration, units_, one, workers, &explorer_memory_); });
+    drive(crew, [&](Crew* one) { return MakeExplorer(exploration, units_, one, workers, &explorer_memory_); });
     if (exploration != Exploration::kNs) report->levels = explorer_memory_.strata.levels();
   };
 
@@ -99,7 +99,8 @@ void PlannedRun::Explore(const Strategy& strategy, const Input& input, ThreadPoo
     if (!crew.failed() || batch->stopped()) return;
     // An abort redoes the batch, now by whole transactions, which need no second redo.
     batch->Reset();
-    run_transactions(Exploration::kBfs);
+    TransactionCrew whole(batch, workers);
+    run_transactions(Exploration::kBfs, &whole);
     report->redone = graph_.tasks;
   } else if (strategy.scheme != Scheme::kExplore) {
     TransactionCrew crew(batch, workers);
@@ -114,14 +115,20 @@ void PlannedRun::Explore(const Strategy& strategy, const Input& input, ThreadPoo
     if (strategy.exploration != Exploration::kNs) report->levels = explorer_memory_.strata.levels();
     report->redone = crew.Redo();
     report->redo = clock.Lap();
+  } else if (strategy.unit == Unit::kStratum) {
+    LaneCrew crew(batch, workers, input.lanes_min, &lane_memory_);
+    run_transactions(strategy.exploration, &crew);
   } else {
-    run_transactions(strategy.exploration);
+    TransactionCrew crew(batch, workers);
+    run_transactions(strategy.exploration, &crew);
   }
 }
 
-uint64_t PlannedRun::bytes() const {
-  return graph_.bytes() + planner_.bytes() + units_.bytes() + explorer_memory_.bytes() + operation_memory_.bytes() +
-         versions_.bytes();
+uint64_t PlannedRun::GraphBytes() const {
+  uint64_t bytes =
+      graph_.bytes() + planner_.bytes() + units_.bytes() + explorer_memory_.bytes() + operation_memory_.bytes();
+  for (const LaneMemory& one : lane_memory_) bytes += one.bytes();
+  return bytes;
 }
 
 }  // namespace morphspark

@@ -47,13 +47,13 @@ class PlannedRun {
     int workers;
     std::optional<uint64_t> interleaving;  // see EpochInput
     bool observe = false;                  // time every unit
+    uint32_t lanes_min = 0;                // see EpochInput
     const Poll& poll;
   };
   Status Run(const Strategy& strategy, const Input& input, ThreadPool* pool, Verdicts* verdicts, BatchReport* report);
 
-  uint64_t bytes() const;
-
  private:
+  uint64_t GraphBytes() const;
   void Explore(const Strategy& strategy, const Input& input, ThreadPool* pool, PlannedBatch* batch,
                BatchReport* report);
 
@@ -63,6 +63,7 @@ class PlannedRun {
   UnitGraph units_;
   ExplorerMemory explorer_memory_;
   OperationMemory operation_memory_;
+  std::deque<LaneMemory> lane_memory_;  // by worker
 };
 
 }  // namespace morphspark

@@ -4,6 +4,8 @@
 
 #include "base/decimal.h"
 #include "bench/work.h"
+#include "program/arithmetic.h"
+#include "program/row_operations.h"
 #include "state/current_rows.h"
 #include "state/planned_rows.h"
 
@@ -11,40 +13,6 @@ namespace morphspark {
 namespace {
 
 constexpr Int128 kReducerBase = Int128{10'000'000'000} * 1'000'000'000;  // 10^19
-
-// Does the comparison hold of operands in this order (below, at or above 0)? Without a branch: nobody could predict it.
-bool Holds(Comparison comparison, int order) {
-  // By comparison, a bit each for less, equal, greater.
-  constexpr uint8_t kHolds[] = {0b010, 0b101, 0b001, 0b011, 0b100, 0b110};
-  static_assert(static_cast<int>(Comparison::kEq) == 0 && static_cast<int>(Comparison::kGe) == 5);
-  return kHolds[static_cast<size_t>(comparison)] >> (1 + (order > 0) - (order < 0)) & 1;
-}
-
-int64_t FloorDivide(int64_t a, int64_t b) { return a / b - ((a % b != 0) && ((a < 0) != (b < 0))); }
-
-int64_t FloorModulo(int64_t a, int64_t b) {
-  if (b == -1) return 0;  // INT64_MIN % -1 traps
-  const int64_t remainder = a % b;
-  return remainder != 0 && ((remainder < 0) != (b < 0)) ? remainder + b : remainder;
-}
-
-// Floor division and modulo of doubles with the sign rules of Python, including signed zeros.
-double FloatModulo(double a, double b) {
-  const double remainder = std::fmod(a, b);
-  if (remainder == 0) return std::copysign(0.0, b);
-  return (b < 0) != (remainder < 0) ? remainder + b : remainder;
-}
-
-double FloatFloorDivide(double a, double b) {
-  const double remainder = std::fmod(a, b);
-  double quotient = (a - remainder) / b;
-  if (remainder != 0 && (b < 0) != (remainder < 0)) quotient -= 1.0;
-  if (quotient == 0) return std::copysign(0.0, a / b);
-  const double floor = std::floor(quotient);
-  return quotient - floor > 0.5 ? floor + 1.0 : floor;
-}
-
-int CompareInt(int64_t a, int64_t b) { return (a > b) - (a < b); }
 
 }  // namespace
 
@@ -137,56 +105,32 @@ ReasonId Machine<Rows>::Execute(const TransactionCode& code, const Instruction* 
   r[at->dst].field = (expression); \
   null[at->dst] = 0;               \
   break
-#define CHECKED_INT(builtin)                                       \
-  NEED_AB();                                                       \
-  if (builtin(r[at->a].i, r[at->b].i, &r[at->dst].i)) [[unlikely]] \
-    FAIL(kOverflow);                                               \
-  null[at->dst] = 0;                                               \
-  break
-#define CHECKED_DECIMAL(function)                                             \
-  NEED_AB();                                                                  \
-  if (!decimal::function(r[at->a].d, r[at->b].d, &r[at->dst].d)) [[unlikely]] \
-    FAIL(kOverflow);                                                          \
-  null[at->dst] = 0;                                                          \
-  break
-#define ROW_OR_FAIL(row)              \
-  const RowHandle row = r[at->a].row; \
-  if (row == kNullKey) [[unlikely]]   \
-  FAIL(kKeyFailure)
+#define FAIL_UNLESS_FINE(outcome)                                     \
+  if (const Failure failed = (outcome); failed != kFine) [[unlikely]] \
+  FAIL(failed)
+// A result in `field` that `expression` puts into `out`.
+#define CHECKED(field, expression)       \
+  {                                      \
+    auto* const out = &r[at->dst].field; \
+    FAIL_UNLESS_FINE(expression);        \
+    null[at->dst] = 0;                   \
+    break;                               \
+  }
+#define CHECKED_AB(field, function) \
+  NEED_AB();                        \
+  CHECKED(field, function(r[at->a].field, r[at->b].field, out))
 
-#define READ(kind)                                                    \
-  {                                                                   \
-    ROW_OR_FAIL(row);                                                 \
-    if (!rows.Readable(at->aux, row)) [[unlikely]]                    \
-      FAIL(kMissing);                                                 \
-    rows.template Read<Kind::kind>(at->aux, row, at->c, &r[at->dst]); \
-    null[at->dst] = 0;                                                \
-    break;                                                            \
-  }
-#define WRITE(kind)                                                 \
-  {                                                                 \
-    ROW_OR_FAIL(row);                                               \
-    if (null[at->b]) [[unlikely]]                                   \
-      FAIL(kNull1);                                                 \
-    if (!rows.Readable(at->aux, row)) [[unlikely]]                  \
-      FAIL(kMissing);                                               \
-    rows.template Write<Kind::kind>(at->aux, row, at->c, r[at->b]); \
-    break;                                                          \
-  }
-
-#define UPDATE(kind, fits)                                                           \
-  {                                                                                  \
-    ROW_OR_FAIL(row);                                                                \
-    if (!rows.Readable(at->aux, row)) [[unlikely]]                                   \
-      FAIL(kMissing);                                                                \
-    if (null[at->b]) [[unlikely]]                                                    \
-      FAIL(kNull1);                                                                  \
-    const Value& by = r[at->b];                                                      \
-    const auto change = [&by](Value* value) { return fits; };                        \
-    if (!rows.template Update<Kind::kind>(at->aux, row, at->c, change)) [[unlikely]] \
-      FAIL(kOverflow);                                                               \
-    break;                                                                           \
-  }
+#define READ(kind)                                                                           \
+  FAIL_UNLESS_FINE(ReadColumn<Kind::kind>(rows, at->aux, r[at->a].row, at->c, &r[at->dst])); \
+  null[at->dst] = 0;                                                                         \
+  break
+#define WRITE(kind)                                                                                     \
+  FAIL_UNLESS_FINE(WriteColumn<Kind::kind>(rows, at->aux, r[at->a].row, at->c, r[at->b], null[at->b])); \
+  break
+#define UPDATE(kind, change)                                                                                  \
+  FAIL_UNLESS_FINE(                                                                                           \
+      (UpdateColumn<Kind::kind, Change::change>(rows, at->aux, r[at->a].row, at->c, r[at->b], null[at->b]))); \
+  break
 
   for (;; ++at) {
     switch (at->op) {
@@ -257,46 +201,29 @@ ReasonId Machine<Rows>::Execute(const TransactionCode& code, const Instruction* 
         null[at->dst] = null[at->a];
         if (null[at->a]) break;
         const Int128 from = at->c ? Int128{r[at->a].i} : r[at->a].d;
-        if (!decimal::ScaleUp(from, at->aux, &r[at->dst].d)) FAIL(kOverflow);
-        break;
+        CHECKED(d, ScaleUp(from, at->aux, out));
       }
-      case Op::kDecimalAssign: {  // c: digits to gain (positive) or to round away; aux: digits that fit
+      case Op::kDecimalAssign:  // c: digits to gain (positive) or to round away; aux: digits that fit
         NEED_A();
-        const auto digits = static_cast<int32_t>(at->c);
-        Int128 stored = r[at->a].d;
-        if (digits >= 0) {
-          if (!decimal::ScaleUp(stored, digits, &stored)) FAIL(kOverflow);
-        } else {
-          stored = decimal::DivideHalfUp(stored, decimal::kPowersOfTen[-digits]);
-        }
-        if (decimal::Abs(stored) >= decimal::kPowersOfTen[at->aux]) FAIL(kOverflow);
-        RESULT(d, stored);
-      }
+        CHECKED(d, Assign(r[at->a].d, static_cast<int32_t>(at->c), at->aux, out));
 
       // -- integers
       case Op::kAddI:
-        CHECKED_INT(__builtin_add_overflow);
+        CHECKED_AB(i, Add);
       case Op::kSubI:
-        CHECKED_INT(__builtin_sub_overflow);
+        CHECKED_AB(i, Sub);
       case Op::kMulI:
-        CHECKED_INT(__builtin_mul_overflow);
+        CHECKED_AB(i, Mul);
       case Op::kFloorDivI:
-        NEED_AB();
-        if (r[at->b].i == 0) FAIL(kDivision);
-        if (r[at->a].i == INT64_MIN && r[at->b].i == -1) FAIL(kOverflow);
-        RESULT(i, FloorDivide(r[at->a].i, r[at->b].i));
+        CHECKED_AB(i, FloorDivide);
       case Op::kModI:
-        NEED_AB();
-        if (r[at->b].i == 0) FAIL(kDivision);
-        RESULT(i, FloorModulo(r[at->a].i, r[at->b].i));
+        CHECKED_AB(i, FloorModulo);
       case Op::kNegI:
         NEED_A();
-        if (r[at->a].i == INT64_MIN) FAIL(kOverflow);
-        RESULT(i, -r[at->a].i);
+        CHECKED(i, Negate(r[at->a].i, out));
       case Op::kAbsI:
         NEED_A();
-        if (r[at->a].i == INT64_MIN) FAIL(kOverflow);
-        RESULT(i, r[at->a].i < 0 ? -r[at->a].i : r[at->a].i);
+        CHECKED(i, Absolute(r[at->a].i, out));
 
       // -- floats
       case Op::kAddF:
@@ -309,17 +236,11 @@ ReasonId Machine<Rows>::Execute(const TransactionCode& code, const Instruction* 
         NEED_AB();
         RESULT(f, r[at->a].f * r[at->b].f);
       case Op::kDivF:
-        NEED_AB();
-        if (r[at->b].f == 0) FAIL(kDivision);
-        RESULT(f, r[at->a].f / r[at->b].f);
+        CHECKED_AB(f, Divide);
       case Op::kFloorDivF:
-        NEED_AB();
-        if (r[at->b].f == 0) FAIL(kDivision);
-        RESULT(f, FloatFloorDivide(r[at->a].f, r[at->b].f));
+        CHECKED_AB(f, FloorDivide);
       case Op::kModF:
-        NEED_AB();
-        if (r[at->b].f == 0) FAIL(kDivision);
-        RESULT(f, FloatModulo(r[at->a].f, r[at->b].f));
+        CHECKED_AB(f, FloorModulo);
       case Op::kNegF:
         NEED_A();
         RESULT(f, -r[at->a].f);
@@ -329,26 +250,18 @@ ReasonId Machine<Rows>::Execute(const TransactionCode& code, const Instruction* 
 
       // -- decimals: the operands have one scale, except of a product and a quotient
       case Op::kAddD:
-        CHECKED_DECIMAL(Add);
+        CHECKED_AB(d, Add);
       case Op::kSubD:
-        CHECKED_DECIMAL(Sub);
+        CHECKED_AB(d, Sub);
       case Op::kMulD:
-        CHECKED_DECIMAL(Mul);
-      case Op::kDivD: {  // c: digits that the numerator gains
+        CHECKED_AB(d, Mul);
+      case Op::kDivD:  // c: digits that the numerator gains
         NEED_AB();
-        if (r[at->b].d == 0) FAIL(kDivision);
-        Int128 numerator;
-        if (!decimal::ScaleUp(r[at->a].d, static_cast<int>(at->c), &numerator)) FAIL(kOverflow);
-        RESULT(d, decimal::DivideHalfUp(numerator, r[at->b].d));
-      }
+        CHECKED(d, Divide(r[at->a].d, r[at->b].d, at->c, out));
       case Op::kFloorDivD:
-        NEED_AB();
-        if (r[at->b].d == 0) FAIL(kDivision);
-        RESULT(d, decimal::FloorDivide(r[at->a].d, r[at->b].d));
+        CHECKED_AB(d, FloorDivide);
       case Op::kModD:
-        NEED_AB();
-        if (r[at->b].d == 0) FAIL(kDivision);
-        RESULT(d, decimal::FloorModulo(r[at->a].d, r[at->b].d));
+        CHECKED_AB(d, FloorModulo);
       case Op::kNegD:
         NEED_A();
         RESULT(d, -r[at->a].d);
@@ -374,8 +287,7 @@ ReasonId Machine<Rows>::Execute(const TransactionCode& code, const Instruction* 
         RESULT(i, Holds(static_cast<Comparison>(at->aux), CompareBytes(r[at->a].s, r[at->b].s)));
       case Op::kCompareD: {  // c: digits that a (positive) or b (negative) lacks
         NEED_AB();
-        const auto shift = static_cast<int32_t>(at->c);
-        const int order = decimal::Compare(r[at->a].d, std::max(shift, 0), r[at->b].d, std::max(-shift, 0));
+        const int order = CompareDecimal(r[at->a].d, r[at->b].d, static_cast<int32_t>(at->c));
         RESULT(i, Holds(static_cast<Comparison>(at->aux), order));
       }
 
@@ -395,28 +307,28 @@ ReasonId Machine<Rows>::Execute(const TransactionCode& code, const Instruction* 
       // -- of equal values the first
       case Op::kMinI:
         NEED_AB();
-        RESULT(i, r[at->b].i < r[at->a].i ? r[at->b].i : r[at->a].i);
+        RESULT(i, Smaller(r[at->a].i, r[at->b].i));
       case Op::kMaxI:
         NEED_AB();
-        RESULT(i, r[at->b].i > r[at->a].i ? r[at->b].i : r[at->a].i);
+        RESULT(i, Larger(r[at->a].i, r[at->b].i));
       case Op::kMinF:
         NEED_AB();
-        RESULT(f, CompareFloat(r[at->b].f, r[at->a].f) < 0 ? r[at->b].f : r[at->a].f);
+        RESULT(f, Smaller(r[at->a].f, r[at->b].f));
       case Op::kMaxF:
         NEED_AB();
-        RESULT(f, CompareFloat(r[at->b].f, r[at->a].f) > 0 ? r[at->b].f : r[at->a].f);
+        RESULT(f, Larger(r[at->a].f, r[at->b].f));
       case Op::kMinD:
         NEED_AB();
-        RESULT(d, r[at->b].d < r[at->a].d ? r[at->b].d : r[at->a].d);
+        RESULT(d, Smaller(r[at->a].d, r[at->b].d));
       case Op::kMaxD:
         NEED_AB();
-        RESULT(d, r[at->b].d > r[at->a].d ? r[at->b].d : r[at->a].d);
+        RESULT(d, Larger(r[at->a].d, r[at->b].d));
       case Op::kMinS:
         NEED_AB();
-        RESULT(s, CompareBytes(r[at->b].s, r[at->a].s) < 0 ? r[at->b].s : r[at->a].s);
+        RESULT(s, Smaller(r[at->a].s, r[at->b].s));
       case Op::kMaxS:
         NEED_AB();
-        RESULT(s, CompareBytes(r[at->b].s, r[at->a].s) > 0 ? r[at->b].s : r[at->a].s);
+        RESULT(s, Larger(r[at->a].s, r[at->b].s));
 
       // -- state; aux is the table
       case Op::kRowOfElement: {
@@ -427,10 +339,9 @@ ReasonId Machine<Rows>::Execute(const TransactionCode& code, const Instruction* 
       case Op::kRowOfKey:
         r[at->dst].row = ResolveKey(at->aux, at->a, at->b);
         break;
-      case Op::kCheckKey: {
-        ROW_OR_FAIL(row);
+      case Op::kCheckKey:
+        FAIL_UNLESS_FINE(CheckKey(r[at->a].row));
         break;
-      }
       case Op::kReadI:
         READ(kInt64);
       case Op::kReadB:
@@ -450,31 +361,25 @@ ReasonId Machine<Rows>::Execute(const TransactionCode& code, const Instruction* 
       case Op::kWriteD:
         WRITE(kDecimal);
       case Op::kIncreaseI:
-        UPDATE(kInt64, !__builtin_add_overflow(value->i, by.i, &value->i));
+        UPDATE(kInt64, kIncrease);
       case Op::kDecreaseI:
-        UPDATE(kInt64, !__builtin_sub_overflow(value->i, by.i, &value->i));
+        UPDATE(kInt64, kDecrease);
       case Op::kIncreaseF:
-        UPDATE(kFloat64, ((value->f += by.f), true));
+        UPDATE(kFloat64, kIncrease);
       case Op::kDecreaseF:
-        UPDATE(kFloat64, ((value->f -= by.f), true));
-      case Op::kExists: {
-        ROW_OR_FAIL(row);
-        RESULT(i, rows.Exists(at->aux, row));
-      }
-      case Op::kInsert: {
-        ROW_OR_FAIL(row);
-        if (rows.Exists(at->aux, row)) FAIL(kExistsFailure);
-        rows.Insert(at->aux, row);
+        UPDATE(kFloat64, kDecrease);
+      case Op::kExists:
+        FAIL_UNLESS_FINE(CheckKey(r[at->a].row));
+        RESULT(i, rows.Exists(at->aux, r[at->a].row));
+      case Op::kInsert:
+        FAIL_UNLESS_FINE(InsertRow(rows, at->aux, r[at->a].row));
         break;
-      }
       case Op::kStore:
         rows.Store(at->aux, r[at->a].row, at->c, r[at->b]);
         break;
-      case Op::kDelete: {
-        ROW_OR_FAIL(row);
-        rows.Delete(at->aux, row);
+      case Op::kDelete:
+        FAIL_UNLESS_FINE(DeleteRow(rows, at->aux, r[at->a].row));
         break;
-      }
 
       // -- reductions
       case Op::kBegin: {
@@ -506,9 +411,9 @@ ReasonId Machine<Rows>::Execute(const TransactionCode& code, const Instruction* 
 #undef NEED_A
 #undef NEED_AB
 #undef RESULT
-#undef CHECKED_INT
-#undef CHECKED_DECIMAL
-#undef ROW_OR_FAIL
+#undef FAIL_UNLESS_FINE
+#undef CHECKED
+#undef CHECKED_AB
 #undef READ
 #undef WRITE
 #undef UPDATE

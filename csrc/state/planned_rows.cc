@@ -3,6 +3,11 @@
 #include <algorithm>
 
 namespace morphspark {
+namespace {
+
+constexpr Access kInstallAhead = 16;
+
+}  // namespace
 
 void BatchVersions::Prepare(const Graph& graph) {
   graph_ = &graph;
@@ -52,9 +57,19 @@ void BatchVersions::Forget(Task task) {
   for (Access access = graph_->first[task]; access < graph_->first[task + 1]; ++access) state_[access] = 0;
 }
 
+// The row that an access may be installed to.
+[[gnu::always_inline]] inline void BatchVersions::PrefetchInstalled(Access access) const {
+  if ((graph_->flags[access] & (Graph::kWrites | Graph::kSuperseded)) != Graph::kWrites) return;
+  const RowAddresses at = tables_[graph_->table[access]]->addresses();
+  const uint64_t slot = graph_->slot[access];
+  PrefetchToWrite(at.headers + slot * at.header_bytes);
+  PrefetchToWrite(at.cells + slot * at.cell_bytes);
+}
+
 void BatchVersions::Install(Stamp first_stamp) {
   const Access accesses = graph_->accesses();
   for (Access access = 0; access < accesses; ++access) {
+    if (access + kInstallAhead < accesses) PrefetchInstalled(access + kInstallAhead);
     if ((graph_->flags[access] & (Graph::kWrites | Graph::kSuperseded)) != Graph::kWrites) continue;
     const Access source = source_[access];
     if (source == kBase) continue;

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/arena.h"
+#include "base/prefetch.h"
 #include "base/scratch.h"
 #include "plan/graph.h"
 #include "state/table.h"
@@ -44,6 +45,8 @@ class BatchVersions {
 
   static constexpr uint8_t kOwned = 1;   // the image is the transaction's
   static constexpr uint8_t kExists = 2;  // and a row, not the lack of one
+
+  void PrefetchInstalled(Access access) const;
 
   const Graph* graph_ = nullptr;
   std::span<const std::unique_ptr<Table>> tables_;
@@ -105,6 +108,33 @@ class PlannedRows {
   void Delete(TableId table, RowHandle row) {
     if (Exists(table, row)) versions_->state_[row] = BatchVersions::kOwned;
   }
+
+  // Three steps that ask for a row's newest version, to be taken over many rows in turn. Each looks at what the one
+  // before it has asked for; the first says if there is more to do.
+  [[gnu::always_inline]] bool PrefetchStored(TableId table, RowHandle row) const {
+    if (row == kNullKey) return false;
+    const Access previous = Graph().previous[row];
+    if (previous != kBase) {
+      Prefetch(&versions_->source_[previous]);
+      return true;
+    }
+    PrefetchSlot(table, row);
+    return false;
+  }
+  [[gnu::always_inline]] void PrefetchSource(TableId table, RowHandle row) const {
+    const Access previous = row == kNullKey ? kBase : Graph().previous[row];
+    if (previous == kBase) return;
+    const Access source = versions_->source_[previous];
+    if (source == kBase) return PrefetchSlot(table, row);
+    Prefetch(&versions_->image_[source]);
+    Prefetch(&versions_->state_[source]);
+  }
+  [[gnu::always_inline]] void PrefetchImage(RowHandle row) const {
+    const Access previous = row == kNullKey ? kBase : Graph().previous[row];
+    const Access source = previous == kBase ? kBase : versions_->source_[previous];
+    if (source != kBase) Prefetch(Image(source));
+  }
+
   // Transactions that compute keys are never planned.
   template <class Key>
   RowHandle Find(TableId, Key) {
@@ -114,6 +144,12 @@ class PlannedRows {
  private:
   const morphspark::Graph& Graph() const { return *versions_->graph_; }
   const Table& Stored(TableId table) const { return *versions_->tables_[table]; }
+  [[gnu::always_inline]] void PrefetchSlot(TableId table, RowHandle row) const {
+    const RowAddresses at = Stored(table).addresses();
+    const uint64_t slot = Graph().slot[row];
+    Prefetch(at.headers + slot * at.header_bytes);
+    Prefetch(at.cells + slot * at.cell_bytes);
+  }
   uint64_t* Image(Access access) const { return versions_->words_.data() + versions_->image_[access]; }
   // The access whose image is what the transaction sees: its own, or the latest earlier one; kBase: the table's row.
   Access Newest(RowHandle row) const {
