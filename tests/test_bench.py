@@ -131,7 +131,7 @@ def test_the_grid_of_regret():
     assert len(set(full)) == 48
     quick = [entry.label for entry in QUICK.first(grid(QUICK), quick=12)]
     assert quick == full[:12]
-    for knob in ("SL θ 0.2 ", "θ 0.99", "a 0.4", "C 0", "smooth", "branchy", "T 640", "T 40960", " cyclic", "acyclic"):
+    for knob in ("SL θ 0.2 ", "θ 0.99", "a 0.4", "C 0", "smooth", "branchy", "T 640", "T 20480", " cyclic", "acyclic"):
         assert any(knob in label for label in quick), knob
 
 
@@ -179,7 +179,10 @@ def test_contestants_run_the_same_batches_and_the_slow_ones_are_left_out(monkeyp
     assert {name: len(samples) for name, samples in outcome.samples.items()} == dict.fromkeys(
         ("one", "other", "auto"), 4
     )
-    assert seen["one"] == seen["other"] == seen["auto"][:2] + seen["auto"][3:]  # one batch to learn from
+    assert seen["one"] == seen["other"]
+    assert (
+        seen["one"][0] == seen["auto"][0] and seen["one"][2:] == seen["auto"][2:]
+    )  # a trial, or a batch to learn from
 
 
 def test_contestants_that_disagree_are_no_comparison():
@@ -215,7 +218,7 @@ def test_what_is_not_measured_is_not_met(capsys):
     report.bar("fine", observe.ratio({"a": 6, "b": 2}, "a", "b"), 2)
     assert [bar["ok"] for bar in report.bars] == [False, None, True]
     report.show()
-    assert capsys.readouterr().out.count("not measured yet") == 2
+    assert capsys.readouterr().out.count("not measured") == 2
 
 
 def test_a_chart_leaves_gaps_where_nothing_was_measured(tmp_path):

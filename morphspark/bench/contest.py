@@ -1,7 +1,7 @@
 """The measuring core of the suites: strategies take turns on the same batches, from the same initial state.
 
     first batch       everybody runs it, unmeasured, and must give the same results and the same state
-    trial             everybody runs a turn that only tells who is too slow to go on
+    trial             who is fixed runs a turn that only tells who is too slow to go on (where a suite wants that)
     learning          `auto` alone runs a few batches; a stream is long, and it has learned when it counts
     turns             everybody runs the same batches, one contestant after the other, and someone else begins each time
 
@@ -15,7 +15,7 @@ import itertools
 import statistics
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -28,7 +28,6 @@ from morphspark.bench.progress_bar import ProgressBar
 from morphspark.bench.scale import Scale, Turns
 from morphspark.bench.workloads.workload import Workload
 
-TURN_S = 0.005  # a turn shorter than this measures the clock: it takes several batches
 TURN_BATCHES_MAX = 16
 
 
@@ -141,12 +140,12 @@ def contest(
             contestants.append(make(workload))
             stack.callback(contestants[-1].close)
         first = first_batch(workload, contestants)
-        batches = max(1, min(TURN_BATCHES_MAX, round(TURN_S / min(first.values()))))
+        batches = max(1, min(TURN_BATCHES_MAX, round(turns.turn_s / min(first.values()))))
         numbers = itertools.count(1)
         outcome = Outcome(workload.events * batches)
         if drop_beyond is not None:
             trial = [workload.batch(next(numbers)) for _ in range(batches)]
-            outcome.dropped = _too_slow(contestants, trial, drop_beyond)
+            outcome.dropped = _too_slow(contestants, first, trial, drop_beyond)
             contestants = [one for one in contestants if one.name not in outcome.dropped]
         for batch in [workload.batch(next(numbers)) for _ in range(scale.learning_batches)]:
             for learner in (one for one in contestants if one.learns):
@@ -177,12 +176,14 @@ def check_same(one: OneEngine, other: OneEngine) -> None:
             assert same, f"{other.name} disagrees with {one.name} about table {spec.name!r}"
 
 
-def _too_slow(contestants: Sequence[Contestant], batches: Sequence[pa.Table], times: float) -> list[str]:
-    """Who needs so many times as long as the fastest; not who learns, which may take its time."""
-    seconds = {one.name: min(one.process(batch).execute_s for batch in batches) for one in contestants}
-    fixed = [one.name for one in contestants if not one.learns]
-    limit = times * min(seconds[name] for name in fixed)
-    return [name for name in fixed if seconds[name] > limit]
+def _too_slow(
+    contestants: Sequence[Contestant], first: Mapping[str, float], trial: Sequence[pa.Table], times: float
+) -> list[str]:
+    """Who needs so many times as long as the fastest, even at best; not who learns, which may take its time."""
+    fixed = [one for one in contestants if not one.learns]
+    seconds = {one.name: min(first[one.name], *(one.process(batch).execute_s for batch in trial)) for one in fixed}
+    limit = times * min(seconds.values())
+    return [name for name, own in seconds.items() if own > limit]
 
 
 def _take_turns(

@@ -2,7 +2,8 @@
 
 Every contestant runs the whole stream, batch by batch in turns, from the same initial state; then all again, on fresh
 engines. In each phase `auto` is compared with the strategy or scheme that was best there, picked on odd repeats and
-compared on even ones. Latency is the wall time of a batch, from its arrival to its results.
+compared on even ones, batch by batch: the median is over batches and repeats. Latency is the wall time of a batch, from
+its arrival to its results.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ def run(scale: Scale) -> Report:
     names = [lineup.AUTO, *lineup.fixed()]
     events = scale.count(5_120 if scale.quick else 10_240)
     knobs = Ledger(events, scale.count(10_000), cost=cost_of("branchy", COST_US))
-    phases = Phases(knobs, warm_up=1 + scale.learning_batches, batches=scale.fewest_turns * (1 if scale.quick else 3))
-    repeats = scale.fewest_turns
+    phases = Phases(knobs, warm_up=1 + scale.learning_batches, batches=scale.pick(full=24, quick=4, tiny=2))
+    repeats = scale.pick(full=8, quick=4, tiny=2)
     with ProgressBar(repeats * len(phases)) as bar:
         streams = [_stream(phases, names, bar) for _ in range(repeats)]
     result = _Result(phases, knobs.events, streams)
@@ -93,8 +94,11 @@ class _Result:
         return min(names, key=lambda name: statistics.median(self.seconds(phase, name)[ODD]))
 
     def speedup(self, phase: int, name: str, over: str) -> float:
-        pairs = zip(self.seconds(phase, over)[EVEN], self.seconds(phase, name)[EVEN], strict=True)
-        return statistics.median(slow / fast for slow, fast in pairs)
+        return statistics.median(
+            slow.execute_s / fast.execute_s
+            for stream in self.streams[EVEN]
+            for slow, fast in zip(self._in_phase(stream, phase, over), self._in_phase(stream, phase, name), strict=True)
+        )
 
     def add_rows(self, report: Report, names: Sequence[str]) -> None:
         for phase, about in enumerate(PHASES):

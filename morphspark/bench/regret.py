@@ -1,7 +1,7 @@
 """`morphspark bench regret`: what `auto` loses against the best fixed strategy, over a grid of workloads.
 
-The best is picked on odd turns and compared on even ones. Who takes more than twice the fastest's time in a trial is
-not measured further on that workload: it is not the best.
+The best is picked on odd turns and compared on even ones. Who takes 1.3 times the fastest's time in a trial is not
+measured further on that workload: it is not the best.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from morphspark.bench.sweep import add_rows, rates, usual_decision
 from morphspark.bench.table import rate, text_table
 from morphspark.bench.workloads.grid import Entry, grid
 
-DROP_BEYOND = 2.0
+DROP_BEYOND = 1.3
 GOOD = 0.90
 
 

@@ -81,7 +81,7 @@ class Report:
             verdict = {True: "met", False: "MISSED", None: "reported"}[bar["ok"]]
             value = bar["value"]
             if value is None:
-                verdict, value = "not measured yet", "–"
+                verdict, value = "not measured", "–"
             wanted = "" if bar["bar"] is None else f" (bar {bar['bar']})"
             print(f"{bar['name']:<34} {value:>12}{wanted}  {verdict}")
         print(self.json_line())

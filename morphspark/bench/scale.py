@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -16,6 +17,7 @@ class Turns:
     seconds: float
     fewest: int
     most: int
+    turn_s: float = 0.005  # a shorter turn measures the clock: it takes several batches
 
     def done(self, turns: int, seconds: float) -> float:
         """The share that is done: 1 or more when it is enough."""
@@ -34,15 +36,19 @@ class Scale:
 
     def turns(self, comparisons: int = 1) -> Turns:
         """For one of so many comparisons."""
-        return Turns(self.seconds / comparisons, self.fewest_turns, self.most_turns)
+        turns = Turns(self.seconds / comparisons, self.fewest_turns, self.most_turns)
+        return turns if self.shrink == 1 else dataclasses.replace(turns, turn_s=0.0)
 
     def count(self, size: int) -> int:
         """A number of events or keys."""
         return max(16, size // self.shrink)
 
+    def pick(self, full: int, quick: int, tiny: int) -> int:
+        return tiny if self.shrink > 1 else quick if self.quick else full
+
     def first(self, items: Sequence[Item], quick: int) -> list[Item]:
         """All items, or with `--quick` so many of them."""
-        return list(items[: min(quick, 2) if self.shrink > 1 else quick] if self.quick else items)
+        return list(items[: self.pick(len(items), quick, min(quick, 2))])
 
     def spread(self, items: Sequence[Item], quick: int) -> list[Item]:
         """All items, or with `--quick` so many of them, the first and the last among them."""
@@ -52,5 +58,5 @@ class Scale:
 
 
 FULL = Scale(seconds=150, fewest_turns=8, most_turns=200, learning_batches=16)
-QUICK = Scale(seconds=15, fewest_turns=4, most_turns=40, learning_batches=8, quick=True)
+QUICK = Scale(seconds=15, fewest_turns=6, most_turns=40, learning_batches=8, quick=True)
 TINY = Scale(seconds=0, fewest_turns=2, most_turns=2, learning_batches=1, quick=True, shrink=128)

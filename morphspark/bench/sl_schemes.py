@@ -34,7 +34,7 @@ def run(scale: Scale) -> Report:
     report = Report("sl-schemes")
     space = lineup.space(lineup.EXPLORATIONS, lineup.UNITS, lineup.ABORTS)
     names = [lineup.AUTO, lineup.SERIAL, *lineup.LITERATURE, *space, lineup.NOLOCK]
-    wanted = QUICK_POINTS if scale.quick else FULL_POINTS
+    wanted = scale.first(QUICK_POINTS, quick=3) if scale.quick else FULL_POINTS
     outcomes = sweep(report, [_point(scale, *point) for point in wanted], names, scale)
     report.tables = rates_table("Streaming Ledger, all schemes", outcomes, names)
     report.charts.append(rates_chart("Streaming Ledger, all schemes", outcomes, names, "cost of a write, skew"))

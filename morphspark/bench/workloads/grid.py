@@ -40,7 +40,7 @@ def _ledgers(scale: Scale) -> Iterator[Entry]:
 
 def _intervals(scale: Scale) -> Iterator[Entry]:
     """6: the punctuation interval × cost."""
-    for events in (640, 5_120, 40_960):
+    for events in (640, 5_120, 20_480):
         for kind, cost_us in (("branchy", 1.0), ("smooth", 0.1)):
             yield _ledger(scale, 0.2, 0.01, kind, cost_us, events)
 
