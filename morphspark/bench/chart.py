@@ -24,7 +24,7 @@ class Lines:
     x_label: str
     y_label: str = "events/s"
     marks: Mapping[str, float] = field(default_factory=dict)  # where something begins
-    from_zero: bool = True
+    y_scale: str = "linear"  # or log, or words: the values are no numbers
 
     def draw(self, axes: Any) -> None:
         for index, (name, values) in enumerate(self.lines.items()):
@@ -34,8 +34,11 @@ class Lines:
         for label, place in self.marks.items():
             axes.axvline(place, color="grey", linewidth=0.8)
             axes.annotate(label, (place, 1.01), xycoords=("data", "axes fraction"), fontsize=8)
-        if self.from_zero:
+        if self.y_scale == "log":
+            axes.set_yscale("log")
+        elif self.y_scale == "linear":
             axes.set_ylim(bottom=0)
+            axes.ticklabel_format(axis="y", style="plain")
         axes.set_xlabel(self.x_label)
         axes.set_ylabel(self.y_label)
         axes.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.01, 0.5))

@@ -36,8 +36,8 @@ def run(scale: Scale) -> Report:
     names = [lineup.AUTO, *lineup.fixed()]
     events = scale.count(5_120 if scale.quick else 10_240)
     knobs = Ledger(events, scale.count(10_000), cost=cost_of("branchy", COST_US))
-    phases = Phases(knobs, warm_up=1 + scale.learning_batches, batches=scale.pick(full=24, quick=4, tiny=2))
-    repeats = scale.pick(full=8, quick=4, tiny=2)
+    phases = Phases(knobs, warm_up=1 + scale.learning_batches, batches=scale.pick(full=16, quick=4, tiny=2))
+    repeats = scale.pick(full=6, quick=4, tiny=2)
     with ProgressBar(repeats * len(phases)) as bar:
         streams = [_stream(phases, names, bar) for _ in range(repeats)]
     result = _Result(phases, knobs.events, streams)
@@ -163,7 +163,7 @@ class _Result:
         return [
             chart.Lines("throughput of each batch", x, rates, "batch", marks=marks),
             chart.Lines("latency of each batch", x, latencies, "batch", "ms", marks=marks),
-            chart.Lines("what auto decided", x, {lineup.AUTO: decided}, "batch", "", marks=marks, from_zero=False),
+            chart.Lines("what auto decided", x, {lineup.AUTO: decided}, "batch", "", marks=marks, y_scale="words"),
         ]
 
     def _in_phase(self, stream: Stream, phase: int, name: str) -> list[Sample]:

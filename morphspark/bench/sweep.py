@@ -16,6 +16,8 @@ from morphspark.bench.scale import Scale
 from morphspark.bench.table import rate, text_table
 from morphspark.bench.workloads.workload import Workload
 
+LOG_BEYOND = 5.0
+
 
 @dataclass(frozen=True)
 class Point:
@@ -66,10 +68,13 @@ def rates_table(title: str, outcomes: Mapping[str, Outcome], names: Sequence[str
 
 
 def rates_chart(title: str, outcomes: Mapping[str, Outcome], names: Sequence[str], x_label: str) -> chart.Lines:
+    """Logarithmic where workloads differ more than strategies, so that each can be seen."""
     columns = [rates(outcome) for outcome in outcomes.values()]
     lines = {name: [column.get(name) for column in columns] for name in names}
     there = {name: values for name, values in lines.items() if any(value is not None for value in values)}
-    return chart.Lines(title, list(outcomes), there, x_label)
+    fastest = [max(column.values()) for column in columns]
+    y_scale = "log" if max(fastest) > LOG_BEYOND * min(fastest) else "linear"
+    return chart.Lines(title, list(outcomes), there, x_label, y_scale=y_scale)
 
 
 def _fastest(column: Mapping[str, float]) -> str:

@@ -33,7 +33,7 @@ def grid(scale: Scale) -> list[Entry]:
 def _ledgers(scale: Scale) -> Iterator[Entry]:
     """18: skew × aborts × cost. Dear writes come in shorter batches."""
     for theta in (0.2, 0.6, 0.99):
-        for kind, cost_us, events in (("smooth", 0.0, 10_240), ("smooth", 1.0, 10_240), ("branchy", 10.0, 2_560)):
+        for kind, cost_us, events in (("smooth", 0.0, 10_240), ("smooth", 1.0, 10_240), ("branchy", 10.0, 1_280)):
             for aborts in (0.01, 0.4):
                 yield _ledger(scale, theta, aborts, kind, cost_us, events)
 
