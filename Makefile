@@ -68,7 +68,7 @@ fuzz: build ## the property tests, for long
 	@MORPHSPARK_FUZZ=long $(BIN)/python -m pytest tests/test_properties.py $(ARGS)
 
 BENCH ?= engine sink
-bench: build ## the benchmarks; choose with BENCH=engine, pass on ARGS=--quick
+bench: build ## benchmarks; choose with BENCH='regret dynamic', pass on ARGS=--quick
 	@for suite in $(BENCH); do $(BIN)/morphspark bench $$suite $(ARGS); done
 
 notebooks: build ## execute all notebooks from top to bottom; changes none of them

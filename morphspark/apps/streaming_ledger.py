@@ -10,6 +10,7 @@ functions of their arguments alone: the same call gives the same events, and so 
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -197,12 +198,16 @@ def initial_state(accounts: int = 100_000, amount: int = 1_000_000_000) -> dict[
     }
 
 
+@functools.lru_cache(maxsize=8)
 def zipf_cumulative(items: int, theta: float) -> np.ndarray:
     """P(rank <= r) for r = 1 … items; the last is exactly 1."""
     cumulative = np.cumsum(np.arange(1, items + 1, dtype=np.float64) ** -theta)
-    return cumulative / cumulative[-1]
+    cumulative /= cumulative[-1]
+    cumulative.flags.writeable = False  # the next caller gets the same array
+    return cumulative
 
 
+@functools.lru_cache(maxsize=8)
 def _key_names(prefix: str, count: int, seed: int | None) -> pa.Array:
     """All keys; with a seed in an order of its own, so that the hot ones are spread over the table."""
     numbers = np.arange(count)

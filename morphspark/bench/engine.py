@@ -15,6 +15,7 @@ from morphspark import _core
 from morphspark.apps import streaming_ledger
 from morphspark.bench.ledger_peers import COLUMNS, DictLoop
 from morphspark.bench.report import Report, take_turns
+from morphspark.bench.scale import Scale
 from morphspark.lower import kind_code
 from morphspark.types import INT64, NULL, STRING
 
@@ -24,11 +25,11 @@ THETA = 0.6
 INITIAL = 1_000_000_000  # of every account and asset, as in csrc/bench/ledger_loop.h: no transfer aborts by chance
 
 
-def run(quick: bool) -> Report:
-    repeats = 15 if quick else 60
+def run(scale: Scale) -> Report:
+    repeats = 15 if scale.quick else 60
     batches = [
         streaming_ledger.generate(EVENTS, ACCOUNTS, THETA, seed=7, first=number * EVENTS).combine_chunks()
-        for number in range(4 if quick else 16)
+        for number in range(4 if scale.quick else 16)
     ]
 
     def batch(turn: int) -> pa.Table:

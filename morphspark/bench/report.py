@@ -6,15 +6,16 @@ import json
 import os
 import platform
 import statistics
-import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
 import morphspark
+from morphspark.bench import chart
+from morphspark.bench.progress_bar import ProgressBar
 
 
 def take_turns(
@@ -25,20 +26,14 @@ def take_turns(
         for contestant in contestants.values():
             contestant(turn)
     seconds: dict[str, list[float]] = {name: [] for name in contestants}
-    for turn in range(repeats):
-        progress(turn, repeats)
-        for name, contestant in contestants.items():
-            started = time.perf_counter()
-            contestant(warm_up + turn)
-            seconds[name].append(time.perf_counter() - started)
-    progress(repeats, repeats)
+    with ProgressBar(repeats) as bar:
+        for turn in range(repeats):
+            bar.step(f"turn {turn + 1}")
+            for name, contestant in contestants.items():
+                started = time.perf_counter()
+                contestant(warm_up + turn)
+                seconds[name].append(time.perf_counter() - started)
     return seconds
-
-
-def progress(done: int, of: int) -> None:
-    if sys.stderr.isatty():
-        end = "\n" if done == of else ""
-        print(f"\r  {done}/{of}", end=end, file=sys.stderr, flush=True)
 
 
 def spread(values: list[float]) -> float:
@@ -54,7 +49,9 @@ class Report:
     bench: str
     rows: list[dict[str, Any]] = field(default_factory=list)
     bars: list[dict[str, Any]] = field(default_factory=list)
+    tables: list[str] = field(default_factory=list)  # lines; without any, the rows are listed
     notes: list[str] = field(default_factory=list)
+    charts: list[chart.Chart] = field(default_factory=list)
 
     def measured(self, name: str, events: int, seconds: list[float], **more: Any) -> float:
         """Add a row for a contestant; its median rate in events a second."""
@@ -65,22 +62,44 @@ class Report:
         self.rows.append({**row, **more})
         return rate
 
-    def bar(self, name: str, value: float, bar: float | None, at_most: bool = False) -> None:
-        """Add a bar; None: reported only."""
-        ok = None if bar is None else (value <= bar if at_most else value >= bar)
-        self.bars.append({"name": name, "value": round(value, 3), "bar": bar, "ok": ok})
+    def bar(self, name: str, value: float | None, bar: float | None, at_most: bool = False) -> None:
+        """Add a bar; bar None: reported only; value None: not measured, so not met."""
+        ok = None if bar is None else value is not None and (value <= bar if at_most else value >= bar)
+        self.bars.append({"name": name, "value": None if value is None else round(value, 3), "bar": bar, "ok": ok})
+
+    def not_there(self, names: Sequence[str]) -> None:
+        """Strategies that would take part if this version had them."""
+        if names:
+            self.notes.append(f"not there: {', '.join(names)}")
 
     def show(self) -> None:
-        for row in self.rows:
-            name, rate = row["name"], row["events_per_s"]
-            print(f"{name:<34} {rate:>12,} events/s   {row['median_ms']:>10.2f} ms  ±{100 * row['spread']:.0f} %")
+        for line in self.tables or self._listing():
+            print(line)
         for note in self.notes:
             print(note)
         for bar in self.bars:
             verdict = {True: "met", False: "MISSED", None: "reported"}[bar["ok"]]
+            value = bar["value"]
+            if value is None:
+                verdict, value = "not measured", "–"
             wanted = "" if bar["bar"] is None else f" (bar {bar['bar']})"
-            print(f"{bar['name']:<34} {bar['value']:>12}{wanted}  {verdict}")
-        print(json.dumps({"bench": self.bench, "machine": machine(), "rows": self.rows, "bars": self.bars}))
+            print(f"{bar['name']:<34} {value:>12}{wanted}  {verdict}")
+        print(self.json_line())
+
+    def json_line(self) -> str:
+        return json.dumps({"bench": self.bench, "machine": machine(), "rows": self.rows, "bars": self.bars})
+
+    def plot(self, path: str) -> None:
+        rates = {row["name"]: float(row["events_per_s"]) for row in self.rows if "events_per_s" in row}
+        charts = self.charts or [chart.Bars("throughput", {"events/s": rates}, "events/s")]
+        chart.save(charts, f"morphspark bench {self.bench}, {machine()['cores']} cores", path)
+
+    def _listing(self) -> list[str]:
+        return [
+            f"{row['name']:<34} {row['events_per_s']:>12,} events/s   {row['median_ms']:>10.2f} ms"
+            f"  ±{100 * row['spread']:.0f} %"
+            for row in self.rows
+        ]
 
 
 def machine() -> dict[str, Any]:

@@ -26,7 +26,9 @@ import pyarrow.parquet as pq
 import morphspark as ms
 from morphspark.apps import streaming_ledger
 from morphspark.bench.ledger_peers import DictLoop
-from morphspark.bench.report import Report, progress
+from morphspark.bench.progress_bar import ProgressBar
+from morphspark.bench.report import Report
+from morphspark.bench.scale import Scale
 from morphspark.session import local_session
 
 if TYPE_CHECKING:
@@ -37,7 +39,8 @@ POLL_S = 0.02
 Body = Callable[["DataFrame", int], Any]
 
 
-def run(quick: bool) -> Report:
+def run(scale: Scale) -> Report:
+    quick = scale.quick
     spark = local_session("morphspark bench sink", {"spark.sql.streaming.pollingDelay": f"{POLL_S * 1e3:.0f}ms"})
     report = Report("sink")
     try:
@@ -58,13 +61,13 @@ def _measure(spark: SparkSession, report: Report, events: int, warm_up: int, bat
             name: stack.enter_context(_Contestant(spark, Path(folder) / name.replace(" ", "-"), make, files[0]))
             for name, make in bodies.items()
         }
+        bar = stack.enter_context(ProgressBar(warm_up + batches))
         for turn in range(warm_up + batches):
-            progress(turn, warm_up + batches)
+            bar.step(f"micro-batch {turn + 1} of {events // 1000:,} k events each")
             for name, contestant in contestants.items():
                 spent = contestant.process(files[turn])
                 if turn >= warm_up:
                     seconds[name].append(spent)
-    progress(warm_up + batches, warm_up + batches)
     size = f"{events // 1000:,} k"
     rates = {name: report.measured(f"{name}, {size} events", events, spent) for name, spent in seconds.items()}
     bar = 1.0 if events == 100_000 else None

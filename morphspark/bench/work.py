@@ -8,6 +8,7 @@ this machine, once; what is measured later is always that same arithmetic, never
 
 from __future__ import annotations
 
+import functools
 import time
 from typing import Any, NamedTuple
 
@@ -47,6 +48,7 @@ def cost_of(kind: str, microseconds: float) -> Cost:
     return Cost(kind, round(microseconds * 1e3 / nanoseconds_per_round(kind)))
 
 
+@functools.cache
 def nanoseconds_per_round(kind: str) -> float:
     seconds = [_probe(Cost(kind, rounds)) for rounds in (PROBE_ROUNDS, 2 * PROBE_ROUNDS)]
     return (seconds[1] - seconds[0]) / PROBE_EVENTS / PROBE_ROUNDS * 1e9

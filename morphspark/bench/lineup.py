@@ -1,0 +1,76 @@
+"""Who takes part: names of strategies, and which of them this version has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import morphspark as ms
+from morphspark import strategy
+from morphspark.bench.workloads.workload import Workload
+
+AUTO, SERIAL = "auto", "serial"
+TSTREAM = "tstream"
+LITERATURE = ("lock", "mvlk", "pat", TSTREAM)  # besides serial
+NOLOCK = "nolock"  # an upper bound whose results are wrong
+EXPLORATIONS = ("s-explore-bfs", "s-explore-dfs", "ns-explore")
+UNITS = ("f-schedule", "c-schedule", "t-schedule", "v-schedule")
+ABORTS = ("e-abort", "l-abort")
+
+
+@dataclass(frozen=True)
+class Entrant:
+    """A strategy with a number of threads, under a name of its own."""
+
+    name: str
+    strategy: str
+    threads: int | None = None  # None: one per core
+
+    @property
+    def learns(self) -> bool:
+        return self.strategy == AUTO
+
+    @property
+    def correct(self) -> bool:
+        return self.strategy != NOLOCK
+
+    def open(self, workload: Workload) -> ms.Engine:
+        """An epoch has the events of one punctuation interval, which `auto` may divide further."""
+        punctuation = "auto" if self.learns else workload.events
+        return workload.open(ms.Config(strategy=self.strategy, threads=self.threads, punctuation=punctuation))
+
+
+def entrants(names: Iterable[str], threads: int | None = None) -> list[Entrant]:
+    """Those of the names that this version has, each once."""
+    return [Entrant(name, name, threads) for name in dict.fromkeys(names) if there(name)]
+
+
+def there(name: str) -> bool:
+    return name in strategy.NAMES
+
+
+def missing(names: Iterable[str]) -> list[str]:
+    """Those that are not there; of the scheduling space only the unit is told."""
+    absent = [name for name in names if not there(name)]
+    return list(dict.fromkeys(name.split("/")[1] if "/" in name else name for name in absent))
+
+
+def fixed() -> list[str]:
+    """Every strategy that `auto` can be measured against: all but `auto` itself and what gives wrong results."""
+    return [name for name in strategy.NAMES if name not in (AUTO, NOLOCK)]
+
+
+def parallel() -> list[str]:
+    return [name for name in fixed() if name != SERIAL]
+
+
+def space(explorations: Iterable[str], units: Iterable[str], aborts: Iterable[str]) -> list[str]:
+    """Points of the scheduling space, whether or not they are there. A stratum as a unit needs strata with barriers."""
+    units, aborts = list(units), list(aborts)
+    return [
+        f"{exploration}/{unit}/{abort}"
+        for exploration in explorations
+        for unit in units
+        if unit != "v-schedule" or exploration == "s-explore-bfs"
+        for abort in aborts
+    ]

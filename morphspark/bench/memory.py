@@ -1,0 +1,95 @@
+"""`morphspark bench memory`: bytes of the graph and of versions, and the peak of an epoch, beside `serial`.
+
+Streaming Ledger, T = 10,240, 10 k accounts and assets. The peak is that of a fresh process's resident memory, from
+before the engine is opened to after the last batch: it has the tables and every buffer in it. Arrow takes its memory
+from the system there; its own pool keeps as much in reserve as the engine needs, at its own times.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from morphspark.bench import chart, lineup, observe
+from morphspark.bench.progress_bar import ProgressBar
+from morphspark.bench.report import Report
+from morphspark.bench.scale import Scale
+from morphspark.bench.table import text_table
+
+BATCHES = 8
+
+Probes = Mapping[str, Sequence[Mapping[str, Any]]]
+
+
+def run(scale: Scale) -> Report:
+    report = Report("memory")
+    space = lineup.space(lineup.EXPLORATIONS, lineup.UNITS, lineup.ABORTS[:1])
+    names = [lineup.SERIAL, lineup.AUTO, *lineup.LITERATURE, *space]
+    there = [entrant.name for entrant in lineup.entrants(names)]
+    if scale.shrink > 1:
+        there = [there[0], there[-1]]
+    probes = _probe(scale, there, repeats=scale.pick(full=7, quick=2, tiny=1))
+    for name, own in probes.items():
+        report.rows.append({"name": name, "events": scale.count(10_240), **_figures(own)})
+    report.tables = _table(report.rows)
+    report.not_there(lineup.missing(names))
+    peaks = {row["name"]: row["peak_bytes"] for row in report.rows}
+    report.charts.append(
+        chart.Bars("peak of an epoch", {"bytes": {name: peak / 1e6 for name, peak in peaks.items()}}, "MB")
+    )
+    worst = max((name for name in there if name != lineup.SERIAL), key=lambda name: peaks[name])
+    report.notes.append(f"the most memory takes {worst}")
+    report.bar("peak_vs_serial", peaks[worst] / peaks[lineup.SERIAL], 1.4, at_most=True)
+    report.bar("graph_bytes_per_operation", _largest(report.rows, "graph_bytes_per_operation"), None)
+    report.bar("bytes_per_version", _largest(report.rows, "bytes_per_version"), None)
+    return report
+
+
+def _probe(scale: Scale, names: Sequence[str], repeats: int) -> Probes:
+    """Each in a process of its own, in turns."""
+    probes: dict[str, list[Any]] = {name: [] for name in names}
+    sizes = [str(size) for size in (scale.count(10_240), scale.count(10_000), BATCHES)]
+    environment = {**os.environ, "ARROW_DEFAULT_MEMORY_POOL": "system"}
+    with ProgressBar(repeats * len(names)) as bar:
+        for _ in range(repeats):
+            for name in names:
+                bar.step(name)
+                command = [sys.executable, "-m", "morphspark.bench.memory_probe", name, *sizes]
+                done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment)
+                probes[name].append(json.loads(done.stdout))
+    return probes
+
+
+def _figures(probes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    record = probes[-1]["record"]
+    return {
+        "peak_bytes": round(statistics.median(probe["resident_bytes"] for probe in probes)),
+        "core_peak_bytes": record.get(observe.PEAK_BYTES),
+        "graph_bytes_per_operation": observe.ratio(record, observe.GRAPH_BYTES, observe.PLAN_OPERATIONS),
+        "bytes_per_version": observe.ratio(record, observe.VERSION_BYTES, observe.VERSIONS),
+        "repeats": len(probes),
+    }
+
+
+def _table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    cells = [
+        [
+            row["name"],
+            f"{row['peak_bytes'] / 1e6:.1f}",
+            observe.figure(None if row["core_peak_bytes"] is None else row["core_peak_bytes"] / 1e6),
+            observe.figure(row["graph_bytes_per_operation"]),
+            observe.figure(row["bytes_per_version"]),
+        ]
+        for row in rows
+    ]
+    header = ["", "peak of the process, MB", "of the core, MB", "graph, bytes/operation", "bytes/version"]
+    return ["Streaming Ledger, T = 10,240: what an engine adds", *text_table(header, cells)]
+
+
+def _largest(rows: Sequence[Mapping[str, Any]], key: str) -> float | None:
+    return max((row[key] for row in rows if row[key] is not None), default=None)

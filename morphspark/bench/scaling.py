@@ -1,0 +1,115 @@
+"""`morphspark bench scaling`: 1 to n threads, beside two threads that share nothing.
+
+Streaming Ledger, θ 0.2, C = 10 µs a write of the kind that does not vectorise. Two serial engines in two threads tell
+what two cores of this machine can do at all: `parallel_efficiency` is the share of it that the best strategy reaches
+with two threads. The best is picked on odd turns and compared on even ones.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import statistics
+
+from morphspark.bench import chart, lineup, observe
+from morphspark.bench.contest import EVEN, Outcome, TwoEngines, contest
+from morphspark.bench.lineup import Entrant
+from morphspark.bench.progress_bar import ProgressBar
+from morphspark.bench.report import Report
+from morphspark.bench.scale import Scale
+from morphspark.bench.sweep import add_rows
+from morphspark.bench.table import rate, text_table
+from morphspark.bench.work import cost_of
+from morphspark.bench.workloads.ledger import Ledger
+
+COST_US = 10.0
+INDEPENDENT = "two threads that share nothing"
+IDLE_SPEEDUP = 1.5  # of those; with less, the machine has other things to do, or one core
+
+
+def run(scale: Scale) -> Report:
+    report = Report("scaling")
+    space = lineup.space(lineup.EXPLORATIONS, lineup.UNITS, lineup.ABORTS[:1])
+    names = [lineup.AUTO, *lineup.LITERATURE, *space]
+    threads = _thread_counts(os.cpu_count() or 1)
+    everybody = [Entrant(lineup.SERIAL, lineup.SERIAL, 1)]
+    others = [name for name in space if "/t-schedule/" in name] if scale.quick else space
+    for count in threads:
+        own = names if count == 2 else [lineup.AUTO, *others]
+        everybody += [Entrant(_name(one.name, count), one.name, count) for one in lineup.entrants(own)]
+    events = scale.count(5_120 if scale.quick else 10_240)
+    workload = Ledger(events, scale.count(100_000), cost=cost_of("branchy", COST_US)).workload()
+    with ProgressBar(1) as bar:
+        bar.step("taking turns")
+        pair = functools.partial(TwoEngines, INDEPENDENT)
+        outcome = contest(workload, everybody, scale, scale.turns(), bar, others=[pair])
+    for entrant in [*everybody, Entrant(INDEPENDENT, lineup.SERIAL, 2)]:
+        speedup = round(outcome.speedup(entrant.name, lineup.SERIAL), 3)
+        add_rows(report, outcome, {"threads": entrant.threads, "speedup": speedup}, [entrant])
+    report.tables = _table(outcome, names, threads)
+    report.charts.append(_chart(outcome, names, threads))
+    report.not_there(lineup.missing(names))
+    best = outcome.best([_name(name, 2) for name in names if name != lineup.AUTO])
+    report.notes += [_span(outcome), f"the best with 2 threads is {best}"]
+    possible = outcome.speedup(INDEPENDENT, lineup.SERIAL, EVEN)
+    idle = possible >= IDLE_SPEEDUP
+    if not idle:
+        report.notes.append(f"{INDEPENDENT} are {possible:.2f} × as fast as one: no second core was free to measure on")
+    report.bar("parallel_efficiency", outcome.speedup(best, INDEPENDENT, EVEN) if idle else None, 0.9)
+    report.bar("speedup_of_best", outcome.speedup(best, lineup.SERIAL, EVEN), None)
+    report.bar("speedup_of_independent_threads", possible, None)
+    return report
+
+
+def _thread_counts(cores: int) -> list[int]:
+    """1, 2, 4, … and all; 2 also on one core, as the bar is about two."""
+    counts = {1, 2, cores}
+    doubled = 4
+    while doubled < cores:
+        counts.add(doubled)
+        doubled *= 2
+    return sorted(counts)
+
+
+def _name(strategy: str, threads: int) -> str:
+    return f"{strategy} × {threads}"
+
+
+def _table(outcome: Outcome, names: list[str], threads: list[int]) -> list[str]:
+    def cell(name: str) -> str:
+        if name not in outcome.samples:
+            return "–"
+        per_s = outcome.events / statistics.median(outcome.seconds(name))
+        return f"{rate(per_s)} ({outcome.speedup(name, lineup.SERIAL):.2f} ×)"
+
+    rows = [[lineup.SERIAL, cell(lineup.SERIAL), *("" for _ in threads[1:])]]
+    for name in names:
+        if lineup.there(name):
+            rows.append([name, *(cell(_name(name, count)) for count in threads)])
+    rows.append([INDEPENDENT, *(cell(INDEPENDENT) if count == 2 else "" for count in threads)])
+    header = [
+        "  events/s, execute stage (× serial)",
+        *(f"{count} thread{'s' if count > 1 else ''}" for count in threads),
+    ]
+    return [f"Streaming Ledger, θ 0.2, C = {COST_US:g} µs branchy", *text_table(header, rows)]
+
+
+def _chart(outcome: Outcome, names: list[str], threads: list[int]) -> chart.Lines:
+    lines: dict[str, list[float | None]] = {}
+    for name in names:
+        own = [_name(name, count) for count in threads]
+        if any(one in outcome.samples for one in own):
+            lines[name] = [
+                outcome.speedup(one, lineup.SERIAL) if one in outcome.samples else None for one in own
+            ]  # fmt: skip
+    lines[INDEPENDENT] = [outcome.speedup(INDEPENDENT, lineup.SERIAL) if count == 2 else None for count in threads]
+    return chart.Lines("speed-up over serial", threads, lines, "threads", "× serial")
+
+
+def _span(outcome: Outcome) -> str:
+    """The speed-up that the graph allows with any number of threads."""
+    records = [sample.record for samples in outcome.samples.values() for sample in samples]
+    ratios = [ratio for record in records if (ratio := observe.ratio(record, observe.WORK_MS, observe.SPAN_MS))]
+    if not ratios:
+        return f"work and span of the graph are {observe.NOT_MEASURED}"
+    return f"work / span of the graph: {statistics.median(ratios):.0f}, the speed-up that enough cores could reach"

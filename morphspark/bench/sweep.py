@@ -1,0 +1,81 @@
+"""The same strategies over several workloads: a contest at each, a row for each strategy there, a table of all."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from morphspark.bench import chart, observe
+from morphspark.bench.contest import Outcome, contest
+from morphspark.bench.lineup import Entrant, entrants
+from morphspark.bench.progress_bar import ProgressBar
+from morphspark.bench.report import Report
+from morphspark.bench.scale import Scale
+from morphspark.bench.table import rate, text_table
+from morphspark.bench.workloads.workload import Workload
+
+LOG_BEYOND = 5.0
+
+
+@dataclass(frozen=True)
+class Point:
+    label: str
+    make: Callable[[], Workload]
+    knobs: Mapping[str, Any] = field(default_factory=dict)  # for the rows
+
+
+def sweep(report: Report, points: Sequence[Point], names: Sequence[str], scale: Scale) -> dict[str, Outcome]:
+    """Outcomes by label."""
+    outcomes = {}
+    with ProgressBar(len(points)) as bar:
+        for point in points:
+            bar.step(point.label)
+            outcome = contest(point.make(), entrants(names), scale, scale.turns(len(points)), bar)
+            add_rows(report, outcome, {"workload": point.label, **point.knobs}, entrants(names))
+            outcomes[point.label] = outcome
+    return outcomes
+
+
+def add_rows(report: Report, outcome: Outcome, knobs: Mapping[str, Any], who: Sequence[Entrant]) -> None:
+    for entrant in who:
+        if entrant.name not in outcome.samples:
+            continue
+        more = {"wall_ms": round(outcome.wall_ms(entrant.name), 3), **knobs}
+        if entrant.learns:
+            more["decision"] = usual_decision(outcome, entrant.name)
+        report.measured(entrant.name, outcome.events, outcome.seconds(entrant.name), **more)
+
+
+def usual_decision(outcome: Outcome, name: str) -> str:
+    return statistics.mode(observe.decision(sample.record) for sample in outcome.samples[name])
+
+
+def rates(outcome: Outcome) -> dict[str, float]:
+    return {name: outcome.events / statistics.median(outcome.seconds(name)) for name in outcome.samples}
+
+
+def rates_table(title: str, outcomes: Mapping[str, Outcome], names: Sequence[str]) -> list[str]:
+    """Strategies down, workloads across; the fastest of each workload has a star."""
+    columns = [rates(outcome) for outcome in outcomes.values()]
+    rows = []
+    for name in names:
+        if any(name in column for column in columns):
+            cells = [rate(column.get(name)) + (" *" if _fastest(column) == name else "  ") for column in columns]
+            rows.append([name, *cells])
+    return [title, *text_table(["  events/s, execute stage", *(f"{label}  " for label in outcomes)], rows)]
+
+
+def rates_chart(title: str, outcomes: Mapping[str, Outcome], names: Sequence[str], x_label: str) -> chart.Lines:
+    """Logarithmic where workloads differ more than strategies, so that each can be seen."""
+    columns = [rates(outcome) for outcome in outcomes.values()]
+    lines = {name: [column.get(name) for column in columns] for name in names}
+    there = {name: values for name, values in lines.items() if any(value is not None for value in values)}
+    fastest = [max(column.values()) for column in columns]
+    y_scale = "log" if max(fastest) > LOG_BEYOND * min(fastest) else "linear"
+    return chart.Lines(title, list(outcomes), there, x_label, y_scale=y_scale)
+
+
+def _fastest(column: Mapping[str, float]) -> str:
+    return max(column, key=lambda name: column[name])

@@ -1,0 +1,62 @@
+"""Streaming Ledger (SL) with a cost per write: string keys, the events of morphspark/apps/streaming_ledger.py."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+import morphspark as ms
+from morphspark.apps import streaming_ledger
+from morphspark.bench.work import FREE, Cost, work
+from morphspark.bench.workloads.workload import Workload
+
+
+@dataclass(frozen=True)
+class Ledger:
+    events: int = 10_240
+    keys: int = 100_000  # accounts, and as many assets
+    theta: float = 0.2
+    aborts: float = 0.01
+    transfers: float = 0.5  # the other transactions are deposits
+    cost: Cost = FREE
+    seed: int = 7
+
+    def workload(self, name: str = "SL") -> Workload:
+        return Workload(name, build(self.cost), streaming_ledger.initial_state(self.keys), self.events, self.generate)
+
+    def generate(self, rows: int, first: int) -> pa.Table:
+        # Only transfers can abort.
+        of_transfers = min(1.0, self.aborts / self.transfers) if self.transfers else 0.0
+        return streaming_ledger.generate(
+            rows, self.keys, self.theta, self.transfers, of_transfers, self.seed, first
+        )  # fmt: skip
+
+
+def build(cost: Cost) -> ms.App:
+    """The program of the streaming ledger, in which every written value goes through `work`."""
+    app = ms.App("ledger", order_by="ts", events=streaming_ledger.EVENTS)
+    accounts = app.table("accounts", key="string", columns={"balance": "int64"}, default={"balance": 0})
+    assets = app.table("assets", key="string", columns={"amount": "int64"}, default={"amount": 0})
+
+    @app.on(kind="deposit")
+    def deposit(e: Any) -> None:
+        account = accounts[e.account]
+        account.balance = work(account.balance + e.amount, cost)
+        asset = assets[e.asset]
+        asset.amount = work(asset.amount + e.quantity, cost)
+
+    @app.on(kind="transfer")
+    def transfer(e: Any) -> Any:
+        payer, payee = accounts[e.account], accounts[e.to_account]
+        source, target = assets[e.asset], assets[e.to_asset]
+        ms.require(payer.balance >= e.amount, "insufficient funds")
+        ms.require(source.amount >= e.quantity, "insufficient assets")
+        payer.balance = work(payer.balance - e.amount, cost)
+        payee.balance = work(payee.balance + e.amount, cost)
+        source.amount = work(source.amount - e.quantity, cost)
+        target.amount = work(target.amount + e.quantity, cost)
+        return {"balance": payer.balance}
+
+    return app
