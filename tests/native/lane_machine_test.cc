@@ -160,7 +160,7 @@ void CheckOp(const ValueOp& one, Place place, bool nulls, Random* random) {
   uint32_t skip = 0;
   if (place == Place::kInBranch) {
     if (one.result != Kind::kNull) text.Add(Op::kSetNull, dst);
-    skip = text.SkipUnless(flag, true);
+    skip = text.SkipUnless(flag, (*random)() % 2);
   }
   const uint32_t second = one.b == Kind::kNull ? 0 : b;
   text.Add(one.op, one.result == Kind::kNull ? 0 : dst, a, second,
