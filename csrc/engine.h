@@ -35,9 +35,9 @@ struct EpochInput {
   std::optional<OrderKey> last_key;
   uint64_t max_string_bytes;
   Poll poll;
-  std::optional<Strategy> strategy;      // none: chosen for each batch
-  int64_t punctuation = 0;               // transactions per batch; 0: the whole epoch is one
-  std::optional<uint64_t> interleaving;  // for tests: one thread plays all workers, in an order drawn from this
+  std::optional<Strategy> strategy = {};      // none: chosen for each batch
+  int64_t punctuation = 0;                    // transactions per batch; 0: the whole epoch is one
+  std::optional<uint64_t> interleaving = {};  // for tests: one thread plays all workers, in an order drawn from this
   int interleaved_workers = 2;
   bool observe = false;     // time every unit
   uint32_t lanes_min = 16;  // v-schedule: fewer transactions of a type run one by one; tests lower it

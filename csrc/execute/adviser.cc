@@ -103,16 +103,17 @@ uint64_t Adviser::Key(const BatchFeatures& features) const {
 // A context that is met for the first time starts with what the one before it knew. Whether that is worth something
 // shows when its best runs.
 Adviser::Context& Adviser::Enter(uint64_t key) {
-  const auto [found, added] = contexts_.try_emplace(key);
-  Context& context = found->second;
-  if (added) {
+  auto found = contexts_.find(key);
+  if (found == contexts_.end()) {
+    Context context;  // whole before it is listed: there may be no memory for its records
     const auto before = contexts_.find(last_context_);
     if (before != contexts_.end()) context.records = before->second.records;
     context.inherited = true;
     context.records.resize(Arms().size());
+    found = contexts_.emplace(key, std::move(context)).first;
   }
   last_context_ = key;
-  return context;
+  return found->second;
 }
 
 int Adviser::Best(const Context& context) const {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "program/operations.h"
+#include "program/signature.h"
 #include "program/verify.h"
 
 namespace morphspark {
@@ -146,25 +147,6 @@ TransactionCode ReadTransaction(Reader* in, const std::vector<std::string>& stri
 
 constexpr SiteId kNoSite = 0xFFFFFFFFu;
 
-bool Writes(Op op) {
-  switch (op) {
-    case Op::kWriteI:
-    case Op::kWriteF:
-    case Op::kWriteB:
-    case Op::kWriteS:
-    case Op::kWriteD:
-    case Op::kIncreaseI:
-    case Op::kDecreaseI:
-    case Op::kIncreaseF:
-    case Op::kDecreaseF:
-    case Op::kInsert:
-    case Op::kDelete:
-      return true;
-    default:
-      return false;
-  }
-}
-
 // What the transaction does with rows, as far as its code tells.
 void FindUses(const Code& code, TransactionCode* transaction) {
   std::vector<SiteId> site_of(code.registers, kNoSite);  // by register that holds a row
@@ -176,7 +158,7 @@ void FindUses(const Code& code, TransactionCode* transaction) {
   for (const Instruction& one : transaction->instructions) {
     if (one.op == Op::kRowOfElement) site_of[one.dst] = one.a;
     if (one.op == Op::kRowOfKey) transaction->computes_keys = true;
-    if (!Writes(one.op)) continue;
+    if (!verify::ChangesRow(one.op) || one.op == Op::kStore) continue;
     if (std::ranges::find(transaction->written, one.aux) == transaction->written.end())
       transaction->written.push_back(one.aux);
     for (SiteUse& use : transaction->uses) use.writes |= use.site == site_of[one.a];

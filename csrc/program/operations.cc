@@ -20,72 +20,6 @@ void Each(Set set, Visit visit) {
   for (; set; set &= set - 1) visit(static_cast<uint32_t>(__builtin_ctzll(set)));
 }
 
-bool TakesRow(Op op) {
-  switch (op) {
-    case Op::kCheckKey:
-    case Op::kExists:
-    case Op::kReadI:
-    case Op::kReadB:
-    case Op::kReadS:
-    case Op::kReadD:
-    case Op::kWriteI:
-    case Op::kWriteF:
-    case Op::kWriteB:
-    case Op::kWriteS:
-    case Op::kWriteD:
-    case Op::kIncreaseI:
-    case Op::kDecreaseI:
-    case Op::kIncreaseF:
-    case Op::kDecreaseF:
-    case Op::kInsert:
-    case Op::kStore:
-    case Op::kDelete:
-      return true;
-    default:
-      return false;
-  }
-}
-
-bool ChangesRow(Op op) {
-  return TakesRow(op) && op != Op::kCheckKey && op != Op::kExists && op != Op::kReadI && op != Op::kReadB &&
-         op != Op::kReadS && op != Op::kReadD;
-}
-
-// Calls visit(register) for every value that an instruction uses; rows are no values.
-template <class Visit>
-void EachSource(const Instruction& one, Visit visit) {
-  if (const auto signature = verify::SignatureOf(one.op)) {
-    visit(one.a);
-    if (signature->b != '.') visit(one.b);
-    return;
-  }
-  switch (one.op) {
-    case Op::kSkipUnless:
-    case Op::kSkipIfNull:
-    case Op::kNeed:
-    case Op::kCopy:
-    case Op::kIsNull:
-    case Op::kIntToFloat:
-    case Op::kDecimalToFloat:
-    case Op::kDecimalUp:
-    case Op::kEmit:
-      return visit(one.a);
-    case Op::kWriteI:
-    case Op::kWriteF:
-    case Op::kWriteB:
-    case Op::kWriteS:
-    case Op::kWriteD:
-    case Op::kIncreaseI:
-    case Op::kDecreaseI:
-    case Op::kIncreaseF:
-    case Op::kDecreaseF:
-    case Op::kStore:
-      return visit(one.b);
-    default:
-      return;
-  }
-}
-
 bool CanBeCut(Op op) {
   switch (op) {
     case Op::kEach:
@@ -139,15 +73,15 @@ class Cutter {
 
   bool Possible() {
     if (transaction_.uses.size() < 2 || transaction_.uses.size() > kOperationsMax) return false;
-    for (const Instruction& one : transaction_.instructions) {
-      if (!CanBeCut(one.op)) return false;
-    }
     for (const RowLoad& load : transaction_.rows) {
       for (uint32_t use = 0; use < transaction_.uses.size(); ++use) {
         if (transaction_.uses[use].site == load.site) use_of_[load.dst] = use;
       }
     }
-    return true;
+    return std::ranges::all_of(transaction_.instructions, [&](const Instruction& one) {
+      // An instruction that is never reached may name anything.
+      return CanBeCut(one.op) && !(verify::TakesRow(one.op) && use_of_[one.a] == kNone);
+    });
   }
 
   // -- atoms
@@ -177,12 +111,12 @@ class Cutter {
   }
 
   void Look(const Instruction& one, Atom* atom) {
-    EachSource(one, [&](Register source) {
+    verify::EachSource(one, [&](Register source) {
       if (std::ranges::find(atom->results, source) == atom->results.end()) atom->sources.push_back(source);
     });
-    if (TakesRow(one.op)) {
+    if (verify::TakesRow(one.op)) {
       atom->uses |= One(use_of_[one.a]);
-      atom->changes |= ChangesRow(one.op);
+      atom->changes |= verify::ChangesRow(one.op);
     }
     atom->has_condition |= one.op == Op::kRequire;
     if (verify::WritesDst(one.op)) atom->results.push_back(one.dst);

@@ -137,4 +137,35 @@ bool WritesDst(Op op) {
   }
 }
 
+bool TakesRow(Op op) {
+  switch (op) {
+    case Op::kCheckKey:
+    case Op::kExists:
+    case Op::kReadI:
+    case Op::kReadB:
+    case Op::kReadS:
+    case Op::kReadD:
+    case Op::kWriteI:
+    case Op::kWriteF:
+    case Op::kWriteB:
+    case Op::kWriteS:
+    case Op::kWriteD:
+    case Op::kIncreaseI:
+    case Op::kDecreaseI:
+    case Op::kIncreaseF:
+    case Op::kDecreaseF:
+    case Op::kInsert:
+    case Op::kStore:
+    case Op::kDelete:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool ChangesRow(Op op) {
+  return TakesRow(op) && op != Op::kCheckKey && op != Op::kExists && op != Op::kReadI && op != Op::kReadB &&
+         op != Op::kReadS && op != Op::kReadD;
+}
+
 }  // namespace morphspark::verify

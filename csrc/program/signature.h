@@ -30,4 +30,43 @@ std::optional<Signature> SignatureOf(Op op);
 // Does the operation put something into its `dst`?
 bool WritesDst(Op op);
 
+// Does it read or write the row in its `a`? Does it write it?
+bool TakesRow(Op op);
+bool ChangesRow(Op op);
+
+// Calls visit(register) for every value that an instruction uses; rows are no values.
+template <class Visit>
+void EachSource(const Instruction& one, Visit visit) {
+  if (const auto signature = SignatureOf(one.op)) {
+    visit(one.a);
+    if (signature->b != '.') visit(one.b);
+    return;
+  }
+  switch (one.op) {
+    case Op::kSkipUnless:
+    case Op::kSkipIfNull:
+    case Op::kNeed:
+    case Op::kCopy:
+    case Op::kIsNull:
+    case Op::kIntToFloat:
+    case Op::kDecimalToFloat:
+    case Op::kDecimalUp:
+    case Op::kEmit:
+      return visit(one.a);
+    case Op::kWriteI:
+    case Op::kWriteF:
+    case Op::kWriteB:
+    case Op::kWriteS:
+    case Op::kWriteD:
+    case Op::kIncreaseI:
+    case Op::kDecreaseI:
+    case Op::kIncreaseF:
+    case Op::kDecreaseF:
+    case Op::kStore:
+      return visit(one.b);
+    default:
+      return;
+  }
+}
+
 }  // namespace morphspark::verify

@@ -121,6 +121,13 @@ void CheckAccumulator(const Accumulator& one) {
   }
 }
 
+// Also of instructions that are never reached: whoever looks at the code as a whole relies on it.
+void CheckRegisters(const Code& code, const Instruction& one) {
+  EachSource(one, [&](Register source) { Check(source < code.registers, "a register is not there"); });
+  Check(!WritesDst(one.op) || one.dst < code.registers, "a register is not there");
+  Check(!TakesRow(one.op) || one.a < code.registers, "a register is not there");
+}
+
 void CheckParts(const Code& code, const TransactionCode& transaction) {
   for (const Condition& condition : transaction.on) CheckCondition(code, condition);
   for (SiteId site : transaction.sites) Check(site < code.sites.size(), "a site is not there");
@@ -140,6 +147,7 @@ void CheckParts(const Code& code, const TransactionCode& transaction) {
   for (const Instruction& one : transaction.instructions) {
     Check(one.op <= Op::kWork, "an operation is not known");
     Check(uint64_t{one.reasons} + kFailures <= code.reason_blocks.size(), "reasons are not there");
+    CheckRegisters(code, one);
   }
 }
 

@@ -52,6 +52,7 @@ std::vector<std::string> Outcome(const Code& code, const std::vector<TableSpec>&
   input.strategy = strategy;
   input.interleaving = interleaving;
   input.interleaved_workers = 3;
+  input.lanes_min = 1;
   std::vector<std::string> outcome;
   for (int epoch = 0; epoch < 2; ++epoch) {  // the second finds rows that the first has left
     EpochResult result;
@@ -83,7 +84,7 @@ void CheckSame(const std::string& what, const Assembler& assembler, const std::v
     BOOST_REQUIRE(LaneMachine::CanRun(one));
     for (const Instruction& at : one.instructions) tried.insert(at.op);
   }
-  const Strategy lanes = {Scheme::kExplore, Exploration::kBfs, Unit::kStratum, 1};
+  const Strategy lanes = {Scheme::kExplore, Exploration::kBfs, Unit::kStratum};
   const auto expected = Outcome(code, specs, columns, {}, 1, std::nullopt, max_string_bytes);
   BOOST_REQUIRE((expected[0].empty() || expected[0].starts_with("a string grew")));
   BOOST_TEST((Outcome(code, specs, columns, lanes, 2, std::nullopt, max_string_bytes) == expected), what);
@@ -291,7 +292,7 @@ BOOST_AUTO_TEST_CASE(a_string_over_the_limit_ends_the_epoch) {
   CheckSame("below", assembler, {}, {&strings}, 80);
   CheckSame("above", assembler, {}, {&strings}, 79);
   const Code code = testing::Assemble(assembler, {});
-  const Strategy lanes = {Scheme::kExplore, Exploration::kBfs, Unit::kStratum, 1};
+  const Strategy lanes = {Scheme::kExplore, Exploration::kBfs, Unit::kStratum};
   BOOST_TEST(Outcome(code, {}, {&strings}, lanes, 1, std::nullopt, 80)[0].empty());
   BOOST_TEST(!Outcome(code, {}, {&strings}, lanes, 1, std::nullopt, 79)[0].empty());
 }

@@ -1,0 +1,163 @@
+// Every strategy against a plain ledger whose transfers abort after they have written: on threads, and in interleavings
+// drawn from seeds. MORPHSPARK_SEEDS says how many of those (make fuzz: 10,000).
+#include <algorithm>
+#include <boost/test/unit_test.hpp>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "columns.h"
+#include "engine.h"
+#include "ledger.h"
+
+namespace morphspark {
+namespace {
+
+using testing::LedgerBatch;
+using testing::LedgerCode;
+using testing::LedgerEvent;
+using testing::LedgerState;
+using testing::LedgerTables;
+using testing::Random;
+using testing::Rows;
+using testing::StateOf;
+
+std::vector<Strategy> AllStrategies() {
+  std::vector<Strategy> all;
+  for (Scheme scheme : {Scheme::kSerial, Scheme::kLock, Scheme::kMvlk, Scheme::kPat, Scheme::kTstream})
+    all.push_back({.scheme = scheme});
+  for (Exploration exploration : {Exploration::kBfs, Exploration::kDfs, Exploration::kNs}) {
+    for (Unit unit : {Unit::kOperation, Unit::kChain, Unit::kTransaction}) {
+      for (Abort abort : {Abort::kEager, Abort::kLazy}) all.push_back({Scheme::kExplore, exploration, unit, abort});
+    }
+  }
+  all.push_back({Scheme::kExplore, Exploration::kBfs, Unit::kStratum});
+  return all;
+}
+
+std::vector<LedgerEvent> RandomEvents(Random* random, int count, int keys) {
+  std::vector<LedgerEvent> events;
+  for (int i = 0; i < count; ++i) {
+    events.push_back(testing::RandomEvent(random, static_cast<int64_t>((*random)() % 1'000), keys, 25));
+    if ((*random)() % 100 == 0) events.back().ts.reset();
+  }
+  return events;
+}
+
+struct Expected {
+  Rows<std::string> reasons;
+  LedgerState state;
+};
+
+Expected Model(std::vector<LedgerEvent> events, const LedgerState& before) {
+  std::stable_sort(events.begin(), events.end(),
+                   [](const LedgerEvent& a, const LedgerEvent& b) { return a.ts && (!b.ts || *a.ts < *b.ts); });
+  Expected expected{{}, before};
+  for (const LedgerEvent& event : events) {
+    const std::string reason = testing::Apply(event, &expected.state);
+    expected.reasons.push_back(reason.empty() ? std::nullopt : std::optional(reason));
+  }
+  return expected;
+}
+
+std::string Name(const Strategy& one) {
+  return std::to_string(static_cast<int>(one.scheme)) + "/" + std::to_string(static_cast<int>(one.exploration)) + "/" +
+         std::to_string(static_cast<int>(one.unit)) + "/" + std::to_string(static_cast<int>(one.abort));
+}
+
+void CheckEpoch(Engine* engine, EpochInput input, const Expected& expected, const std::string& what) {
+  EpochResult result;
+  BOOST_REQUIRE_MESSAGE(engine->Execute(input, &result).ok(), what);
+  const Rows<std::string> reasons = testing::StringsOf(testing::ViewOf(result.reason, Kind::kString));
+  BOOST_REQUIRE_MESSAGE(reasons == expected.reasons, what);
+  BOOST_REQUIRE_MESSAGE(StateOf(*engine) == expected.state, what);
+  engine->Commit();
+  BOOST_REQUIRE_MESSAGE(engine->Validate(), what);
+}
+
+BOOST_AUTO_TEST_SUITE(strategies)
+
+BOOST_AUTO_TEST_CASE(all_agree_with_a_plain_ledger_on_threads) {
+  const Code code = LedgerCode();
+  for (const Strategy& strategy : AllStrategies()) {
+    for (int threads : {1, 2, 4}) {
+      Random random(77);
+      Engine engine(LedgerTables(), threads);
+      LedgerState state;
+      for (int epoch = 0; epoch < 4; ++epoch) {
+        const std::vector<LedgerEvent> events = RandomEvents(&random, epoch == 2 ? 3'000 : 150, epoch % 2 ? 8 : 60);
+        const Expected expected = Model(events, state);
+        const LedgerBatch batch(events);
+        EpochInput input = batch.Input(code);
+        input.strategy = strategy;
+        input.punctuation = epoch % 2 ? 40 : 0;
+        input.lanes_min = 2;
+        CheckEpoch(&engine, input, expected, Name(strategy) + " on " + std::to_string(threads));
+        state = expected.state;
+      }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(all_agree_in_interleavings_from_seeds) {
+  const char* wanted = std::getenv("MORPHSPARK_SEEDS");
+  const int seeds = wanted == nullptr ? 600 : std::atoi(wanted);
+  const Code code = LedgerCode();
+  const std::vector<Strategy> all = AllStrategies();
+  for (int seed = 0; seed < seeds; ++seed) {
+    const Strategy& strategy = all[seed % all.size()];
+    Random random(seed);
+    Engine engine(LedgerTables(), 1);
+    const std::vector<LedgerEvent> events = RandomEvents(&random, 60, 3 + seed % 12);
+    const LedgerBatch batch(events);
+    EpochInput input = batch.Input(code);
+    input.strategy = strategy;
+    input.interleaving = seed;
+    input.interleaved_workers = 2 + seed % 3;
+    input.lanes_min = 1;
+    CheckEpoch(&engine, input, Model(events, {}), Name(strategy) + ", seed " + std::to_string(seed));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_seed_replays_its_interleaving) {
+  // What a seed gives once it gives again: also how often operations had to be run again.
+  const Code code = LedgerCode();
+  Random random(5);
+  const std::vector<LedgerEvent> events = RandomEvents(&random, 400, 10);
+  const LedgerBatch batch(events);
+  EpochInput input = batch.Input(code);
+  input.strategy = Strategy{Scheme::kExplore, Exploration::kNs, Unit::kOperation, Abort::kLazy};
+  input.interleaving = 11;
+  int64_t redone[2];
+  for (int64_t& one : redone) {
+    Engine engine(LedgerTables(), 1);
+    EpochResult result;
+    BOOST_REQUIRE(engine.Execute(input, &result).ok());
+    one = result.batches.at(0).redone;
+  }
+  BOOST_TEST(redone[0] == redone[1]);
+  BOOST_TEST(redone[0] > 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_cancelled_batch_changes_nothing) {
+  const Code code = LedgerCode();
+  Random random(6);
+  const std::vector<LedgerEvent> events = RandomEvents(&random, 20'000, 40);
+  const LedgerBatch batch(events);
+  for (const Strategy& strategy : AllStrategies()) {
+    Engine engine(LedgerTables(), 2);
+    EpochInput input = batch.Input(code);
+    input.strategy = strategy;
+    input.poll = [] { return true; };
+    EpochResult result;
+    const Status status = engine.Execute(input, &result);
+    if (status.ok()) engine.Rollback();  // it was faster than the first look
+    BOOST_TEST(StateOf(engine).accounts.empty());
+    BOOST_TEST(engine.Validate());
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace
+}  // namespace morphspark
