@@ -35,7 +35,7 @@ SUITES = {
     "regret": ["mean", "share_090", "min"],
     "breakdown": ["plan_mops_per_core"],
     "memory": ["peak_vs_serial", "graph_bytes_per_operation", "bytes_per_version"],
-    "scaling": ["parallel_efficiency", "speedup_of_best", "speedup_of_independent_threads"],
+    "scaling": ["parallel_efficiency", "speedup_of_best", "speedup_of_independent_threads", "speedup_of_graph"],
 }
 SMALL = {"events": 300, "keys": 50}
 

@@ -12,6 +12,7 @@ from morphspark.errors import ConfigError
 FORMATS = (".png", ".pdf", ".svg")
 WIDTH_INCHES, HEIGHT_INCHES = 9.0, 4.5  # of one chart
 BAR_INCHES = 0.28  # of height
+WORDS_IN_A_ROW = 5  # more labels would overlap
 
 
 @dataclass
@@ -39,6 +40,8 @@ class Lines:
         elif self.y_scale == "linear":
             axes.set_ylim(bottom=0)
             axes.ticklabel_format(axis="y", style="plain")
+        if len(self.x) > WORDS_IN_A_ROW and isinstance(self.x[0], str):
+            axes.tick_params(axis="x", labelrotation=25)
         axes.set_xlabel(self.x_label)
         axes.set_ylabel(self.y_label)
         axes.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.01, 0.5))

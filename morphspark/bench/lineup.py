@@ -25,6 +25,7 @@ class Entrant:
     name: str
     strategy: str
     threads: int | None = None  # None: one per core
+    observe: bool = False  # time every unit
 
     @property
     def learns(self) -> bool:
@@ -36,13 +37,19 @@ class Entrant:
 
     def open(self, workload: Workload) -> ms.Engine:
         """An epoch has the events of one punctuation interval, which `auto` may divide further."""
-        punctuation = "auto" if self.learns else workload.events
-        return workload.open(ms.Config(strategy=self.strategy, threads=self.threads, punctuation=punctuation))
+        return workload.open(
+            ms.Config(
+                strategy=self.strategy,
+                threads=self.threads,
+                punctuation="auto" if self.learns else workload.events,
+                observe=self.observe,
+            )
+        )
 
 
-def entrants(names: Iterable[str], threads: int | None = None) -> list[Entrant]:
+def entrants(names: Iterable[str], threads: int | None = None, observe: bool = False) -> list[Entrant]:
     """Those of the names that this version has, each once."""
-    return [Entrant(name, name, threads) for name in dict.fromkeys(names) if there(name)]
+    return [Entrant(name, name, threads, observe) for name in dict.fromkeys(names) if there(name)]
 
 
 def there(name: str) -> bool:

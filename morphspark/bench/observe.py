@@ -27,16 +27,18 @@ PLAN_OPERATIONS = "plan_operations"  # of the graph
 PLAN_MS = "plan_ms"  # from resolved slots to a complete graph, wall time
 
 GRAPH_BYTES = "graph_bytes"
-VERSION_BYTES = "version_bytes"  # of all versions that the epoch made
-VERSIONS = "versions"
-PEAK_BYTES = "peak_bytes"  # tables, graph, versions and buffers together
-
-WORK_MS = "work_ms"  # of all operations
-SPAN_MS = "span_ms"  # of the longest path: work / span is the speed-up that any number of cores could reach
+VERSION_BYTES = "version_bytes"  # of all versions that a batch made
+PEAK_BYTES = "peak_bytes"  # graph and versions together
 
 
 def decision(record: Mapping[str, Any]) -> str:
     return str(record.get(DECISION, "unknown"))
+
+
+def reason(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Why the last batch of the epoch ran as it did, and how long it was expected to take and took."""
+    batches = record.get("batches") or [{}]
+    return {key: batches[-1].get(key) for key in ("why", "predicted_ms", "measured_ms")}
 
 
 def ratio(record: Mapping[str, Any], above: str, below: str) -> float | None:

@@ -2,7 +2,8 @@
 
 Streaming Ledger, θ 0.2, C = 10 µs a write of the kind that does not vectorise. Two serial engines in two threads tell
 what two cores of this machine can do at all: `parallel_efficiency` is the share of it that the best strategy reaches
-with two threads. The best is picked on odd turns and compared on even ones.
+with two threads. The best is picked on odd turns and compared on even ones. `speedup_of_graph` is work / span: what any
+number of cores could reach.
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ from __future__ import annotations
 import functools
 import os
 import statistics
+import sys
 
-from morphspark.bench import chart, lineup, observe
+import morphspark as ms
+from morphspark.bench import chart, lineup
 from morphspark.bench.contest import EVEN, Outcome, TwoEngines, contest
 from morphspark.bench.lineup import Entrant
 from morphspark.bench.progress_bar import ProgressBar
@@ -21,6 +24,7 @@ from morphspark.bench.sweep import add_rows
 from morphspark.bench.table import rate, text_table
 from morphspark.bench.work import cost_of
 from morphspark.bench.workloads.ledger import Ledger
+from morphspark.bench.workloads.workload import Workload
 
 COST_US = 10.0
 INDEPENDENT = "two threads that share nothing"
@@ -50,7 +54,7 @@ def run(scale: Scale) -> Report:
     report.charts.append(_chart(outcome, names, threads))
     report.not_there(lineup.missing(names))
     best = outcome.best([_name(name, 2) for name in names if name != lineup.AUTO])
-    report.notes += [_span(outcome), f"the best with 2 threads is {best}"]
+    report.notes.append(f"the best with 2 threads is {best}")
     possible = outcome.speedup(INDEPENDENT, lineup.SERIAL, EVEN)
     idle = possible >= IDLE_SPEEDUP
     if not idle:
@@ -58,6 +62,7 @@ def run(scale: Scale) -> Report:
     report.bar("parallel_efficiency", outcome.speedup(best, INDEPENDENT, EVEN) if idle else None, 0.9)
     report.bar("speedup_of_best", outcome.speedup(best, lineup.SERIAL, EVEN), None)
     report.bar("speedup_of_independent_threads", possible, None)
+    report.bar("speedup_of_graph", _speedup_of_graph(workload), None)
     return report
 
 
@@ -106,10 +111,7 @@ def _chart(outcome: Outcome, names: list[str], threads: list[int]) -> chart.Line
     return chart.Lines("speed-up over serial", threads, lines, "threads", "× serial")
 
 
-def _span(outcome: Outcome) -> str:
-    """The speed-up that the graph allows with any number of threads."""
-    records = [sample.record for samples in outcome.samples.values() for sample in samples]
-    ratios = [ratio for record in records if (ratio := observe.ratio(record, observe.WORK_MS, observe.SPAN_MS))]
-    if not ratios:
-        return f"work and span of the graph are {observe.NOT_MEASURED}"
-    return f"work / span of the graph: {statistics.median(ratios):.0f}, the speed-up that enough cores could reach"
+def _speedup_of_graph(workload: Workload) -> float:
+    """Work / span: what any number of cores could reach."""
+    with workload.open(ms.Config()) as engine:
+        return engine.explain(workload.batch(0)).speedup(sys.maxsize)
