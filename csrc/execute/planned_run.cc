@@ -81,6 +81,7 @@ void PlannedRun::Explore(const Strategy& strategy, const Input& input, ThreadPoo
   };
   const auto run_transactions = [&](Exploration exploration, Crew* crew) {
     UnitsOfTransactions(graph_, &units_);
+    report->plan += clock.Lap();
     report->dependencies = units_.first[units_.units];
     report->units = units_.units;
     drive(crew, [&](Crew* one) { return MakeExplorer(exploration, units_, one, workers, &explorer_memory_); });

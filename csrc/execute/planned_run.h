@@ -25,7 +25,7 @@ struct BatchReport {
   // Planned batches only:
   int64_t accesses = 0, dependencies = 0, redone = 0;
   uint32_t levels = 0, units = 0;
-  double plan = 0;               // operations, links
+  double plan = 0;               // operations, links, who waits for whom
   double construct = 0;          // units, strata, successors, versions
   double explore = 0;            // on the clock, all workers together
   double waiting = 0;            // of workers without work
