@@ -19,8 +19,8 @@ class Config:
 
     strategy: str = "auto"
     threads: int | None = None  # None: one per core
-    punctuation: int | str = "auto"  # events per batch inside an epoch
-    clock: Callable[[], int] | None = None  # microseconds since 1970 UTC; None: the wall clock
+    punctuation: int | str = "auto"  # events per batch inside an epoch, where the strategy plans
+    clock: Callable[[], int] | None = None  # microseconds since 1970 UTC; None: the wall clock; no effect yet
     retain_epochs: int = 2  # outputs kept for replay
     max_epoch_rows: int = 100_000_000
     max_string_bytes: int = 16 * 1024 * 1024
