@@ -321,12 +321,16 @@ void Table::Load(std::span<const ColumnView> keys, std::span<const ColumnView> v
       }
       slot = FindOrAdd(Bytes{composite.data(), composite.size()});
     }
-    assert(!Exists(slot));
+    int64_t strings_before = Exists(slot) ? StringBytes(slot) : 0;
     for (ColumnId column = 0; column < columns_.size(); ++column) {
       Value value;
       values[column].Load(row, &value);
       Store(slot, column, value);
+      if (!Exists(slot)) continue;
+      outside_.strings += StringBytes(slot) - strings_before;
+      strings_before = StringBytes(slot);
     }
+    if (Exists(slot)) continue;
     SetExists(slot, true);  // last: there may be no memory for a string
     outside_.strings += StringBytes(slot);
     outside_.keys += static_cast<int64_t>(index_.LongKeyBytes(slot));
