@@ -114,6 +114,32 @@ std::optional<Signature> SignatureOf(Op op) {
   }
 }
 
+bool TakesRow(Op op) {
+  switch (op) {
+    case Op::kCheckKey:
+    case Op::kExists:
+    case Op::kReadI:
+    case Op::kReadB:
+    case Op::kReadS:
+    case Op::kReadD:
+    case Op::kWriteI:
+    case Op::kWriteF:
+    case Op::kWriteB:
+    case Op::kWriteS:
+    case Op::kWriteD:
+    case Op::kIncreaseI:
+    case Op::kDecreaseI:
+    case Op::kIncreaseF:
+    case Op::kDecreaseF:
+    case Op::kInsert:
+    case Op::kStore:
+    case Op::kDelete:
+      return true;
+    default:
+      return false;
+  }
+}
+
 bool WritesDst(Op op) {
   if (const auto signature = SignatureOf(op)) return signature->dst != '.';
   switch (op) {

@@ -29,5 +29,7 @@ std::optional<Signature> SignatureOf(Op op);
 
 // Does the operation put something into its `dst`?
 bool WritesDst(Op op);
+// Does it take the row that `a` holds? But for kCheckKey, `aux` is the row's table.
+bool TakesRow(Op op);
 
 }  // namespace morphspark::verify
