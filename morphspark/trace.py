@@ -24,11 +24,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from types import CodeType, FrameType
-from typing import Any
+from typing import Any, NoReturn
 
 from . import infer, types
 from .errors import TraceError
-from .expr import Traced, Value, constant
+from .expr import Method, Traced, Value, constant, refuses_operators
 from .program import (
     Column,
     Const,
@@ -177,8 +177,8 @@ class Tracer:
         if isinstance(value, Value):
             self._check_open(value)
             return value.operand, value.type
-        if isinstance(value, Row):
-            raise trace_error(f"a row of {value._table.name!r} is not a value; name a column of it")
+        if isinstance(value, Row | Method):
+            value._not_a_value()
         if isinstance(value, Traced | Event):
             raise trace_error("an event or a list is not a value; name a column, or loop with ms.each")
         try:
@@ -375,6 +375,7 @@ class Event:
         self.__setattr__(name, value)
 
 
+@refuses_operators
 class Row(Traced):
     """A handle to a row of a table; reading or writing one of its columns is an operation."""
 
@@ -384,9 +385,20 @@ class Row(Traced):
         object.__setattr__(self, "_table", table)
         object.__setattr__(self, "_handle", handle)
 
-    def exists(self) -> Value:
+    @property
+    def exists(self) -> Method:
+        """`row.exists()`: is there such a row?"""
+        return Method("exists", self._exists)
+
+    def _exists(self) -> Value:
         tracer = self._handle.tracer
         return tracer.step("exists", (self._operand(),), types.BOOL, table=self._table.name)
+
+    def _not_a_value(self) -> NoReturn:
+        table = self._table
+        raise trace_error(
+            f"a row of {table.name!r} is not a value; name a column of it: {table.name}[…].{table.columns[0][0]}"
+        )
 
     def __getattr__(self, name: str) -> Value:
         if name.startswith("__"):
@@ -438,13 +450,18 @@ def row(table: TableSpec, key: Any) -> Row:
     return Row(table, tracer.step("row", tuple(operands), types.ROW, table=table.name))
 
 
-def insert(table: TableSpec, key: Any, columns: Mapping[str, Any]) -> None:
+def insert(table: TableSpec, key: tuple[Any, ...], columns: Mapping[str, Any]) -> None:
+    """`key` is empty where the key is among the columns, by the names of its parts (`key=…` for a key of one)."""
     tracer = current_tracer(f"{table.name}.insert")
+    if not key:
+        key, columns = _key_by_name(table, columns)
+    if len(key) > 1:
+        raise trace_error(f"{table.name}.insert takes the key, then columns by name: insert(key, column=value, …)")
     names = [name for name, _ in table.columns]
     for name in columns:
         if name not in names:
             raise trace_error(unknown_name(name, f"table {table.name!r}", names))
-    handle = row(table, key)
+    handle = row(table, key[0])
     operands: list[Operand] = [handle._operand()]
     for index, (name, kind) in enumerate(table.columns):
         if name in columns:
@@ -456,6 +473,20 @@ def insert(table: TableSpec, key: Any, columns: Mapping[str, Any]) -> None:
             raise trace_error(f"insert into {table.name!r} gives no value for column {name!r}, which has no default")
         operands.append(operand)
     tracer.step("insert", tuple(operands), types.NULL, table=table.name, columns=tuple(names))
+
+
+def _key_by_name(table: TableSpec, columns: Mapping[str, Any]) -> tuple[tuple[Any], dict[str, Any]]:
+    parts = [name for name, _ in table.key]
+    if "key" in columns:
+        parts = ["key"]
+    missing = [name for name in parts if name not in columns]
+    if missing:
+        raise trace_error(
+            f"{table.name}.insert has no key ({', '.join(missing)}); write {table.name}.insert(key, column=value, …)"
+        )
+    key = tuple(columns[name] for name in parts)
+    others = {name: value for name, value in columns.items() if name not in parts}
+    return (key[0] if len(key) == 1 else key,), others
 
 
 def delete(table: TableSpec, key: Any) -> None:
