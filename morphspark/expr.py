@@ -30,15 +30,29 @@ _NO_BOOL = (
     "ms.require(c, \"…\") to abort, `&`, `|`, `~` to combine conditions, ms.min/ms.max for the smaller or larger"
 )  # fmt: skip
 _NO_LOOKUP = (
-    "a traced value can't be looked up in a dict or a set: which entry it is, only each event says. Keep the entries in a "
-    'table (rates = app.table(…), engine.load("rates", …), rates[e.currency].rate), or choose with ms.where(c, a, b)'
+    "a traced value can't be looked up in a dict or a set: which entry it is, only each event says. Keep the entries "
+    'in a table (rates = app.table(…), engine.load("rates", …), rates[e.currency].rate), or choose with ms.where(…)'
 )
 # Everything that Python does with two values or one by an operator.
-OPERATORS = tuple(
-    f"__{name}__"
-    for word in "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift".split()
-    for name in (word, f"r{word}", f"i{word}")
-) + ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__neg__", "__pos__", "__invert__", "__abs__")
+_ARITHMETIC = (
+    "add",
+    "sub",
+    "mul",
+    "truediv",
+    "floordiv",
+    "mod",
+    "pow",
+    "matmul",
+    "and",
+    "or",
+    "xor",
+    "lshift",
+    "rshift",
+)
+OPERATORS = (
+    *(f"__{prefix}{name}__" for name in _ARITHMETIC for prefix in ("", "r", "i")),
+    *(f"__{name}__" for name in ("eq", "ne", "lt", "le", "gt", "ge", "neg", "pos", "invert", "abs")),
+)
 
 
 class Traced:

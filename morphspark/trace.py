@@ -9,24 +9,21 @@ Python value was carried out of a body.
 
 from __future__ import annotations
 
-import ast
 import difflib
-import functools
 import inspect
 import itertools
 import os
 import random
 import re
 import sys
-import textwrap
 import traceback
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any, NoReturn
 
-from . import infer, types
+from . import blocks, infer, types
 from .errors import TraceError
 from .expr import Method, Traced, Value, constant, refuses_operators
 from .program import (
@@ -519,7 +516,7 @@ class when:
         self._outer: list[Guard] = []
 
     def __enter__(self) -> None:
-        _check_jumps(sys._getframe(1))
+        _check_block(sys._getframe(1))
         tracer = self._tracer
         step = tracer.step("when", (self._operand,), types.BOOL)
         self._outer.append(tracer.block)
@@ -527,6 +524,21 @@ class when:
 
     def __exit__(self, *error: object) -> None:
         self._tracer.block = self._outer.pop()
+
+
+def _check_block(frame: FrameType) -> None:
+    """Refuse what would happen always inside `with ms.when`, though it stands there as if it were conditional."""
+    code = frame.f_code
+    try:
+        found = blocks.mistakes(code, frame.f_lineno - code.co_firstlineno + 1)
+    except blocks.NoSource as error:
+        raise trace_error(
+            f"the source of {code.co_name} can't be read ({error}), so nobody can see whether a `return` or an assignment "
+            f"inside `with ms.when(…):` is meant to be conditional; define the function in a file or a notebook (not by "
+            f"exec or at a bare prompt), or use ms.where(c, a, b)"
+        ) from None
+    if found:
+        raise trace_error(found[0])
 
 
 def where(condition: Any, chosen: Any, other: Any) -> Value:
@@ -741,49 +753,3 @@ def _place_of(error: BaseException) -> str:
         if os.path.dirname(os.path.abspath(path)) != _PACKAGE:
             found = f"{os.path.basename(path)}:{line}"
     return found
-
-
-# ------------------------------------------------------------------------------------------- jumps out of blocks
-
-
-def _check_jumps(frame: FrameType) -> None:
-    """Refuse `return`, `break` and `continue` inside `with ms.when`: a trace passes them without a sign."""
-    code = frame.f_code
-    for word, line in _jumps_inside_with(code, frame.f_lineno - code.co_firstlineno + 1):
-        raise trace_error(
-            f"line {line} of {code.co_name}: `{word}` inside `with ms.when(…):` would happen always, "
-            f"not only when the condition holds; use ms.where(c, a, b) for a conditional value"
-        )
-
-
-@functools.lru_cache(maxsize=1024)
-def _jumps_inside_with(code: CodeType, line: int) -> tuple[tuple[str, int], ...]:
-    """The jumps out of the `with` that stands at a line of a function, counted from 1.
-
-    The only rule that needs the source; a function without one (typed at a bare prompt) is not checked.
-    """
-    try:
-        # Inside an `if`, so that an indented function parses as it stands; dedenting would trip over its strings.
-        tree = ast.parse("if True:\n" + textwrap.indent(inspect.getsource(code), " "))
-    except (OSError, TypeError, SyntaxError):
-        return ()
-    blocks = [node for node in ast.walk(tree) if isinstance(node, ast.With)]
-    return tuple(
-        (type(jump).__name__.lower(), jump.lineno - 1)
-        for block in blocks
-        if block.lineno - 1 <= line <= block.items[-1].context_expr.end_lineno - 1  # type: ignore[operator]
-        for jump in _jumps(block.body)
-    )
-
-
-def _jumps(body: list[Any]) -> Iterator[ast.Return | ast.Break | ast.Continue]:
-    """The jumps that leave these statements; loops and functions inside keep their own."""
-    for node in body:
-        if isinstance(node, ast.Return | ast.Break | ast.Continue):
-            yield node
-        elif isinstance(node, ast.For | ast.While):
-            yield from (jump for jump in _jumps(node.body) if isinstance(jump, ast.Return))
-            yield from _jumps(node.orelse)
-        elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            for name in ("body", "handlers", "cases", "orelse", "finalbody"):
-                yield from _jumps(getattr(node, name, []) or [])
