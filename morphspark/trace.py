@@ -533,9 +533,9 @@ def _check_block(frame: FrameType) -> None:
         found = blocks.mistakes(code, frame.f_lineno - code.co_firstlineno + 1)
     except blocks.NoSource as error:
         raise trace_error(
-            f"the source of {code.co_name} can't be read ({error}), so nobody can see whether a `return` or an assignment "
-            f"inside `with ms.when(…):` is meant to be conditional; define the function in a file or a notebook (not by "
-            f"exec or at a bare prompt), or use ms.where(c, a, b)"
+            f"the source of {code.co_name} can't be read ({error}), so nobody can see whether a `return` or an "
+            f"assignment inside `with ms.when(…):` is meant to be conditional; define the function in a file or a "
+            f"notebook (not by exec or at a bare prompt), or use ms.where(c, a, b)"
         ) from None
     if found:
         raise trace_error(found[0])

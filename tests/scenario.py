@@ -32,8 +32,8 @@ from __future__ import annotations
 
 import ast
 import datetime
-import linecache
 import json
+import linecache
 import re
 from dataclasses import dataclass, field
 from decimal import Decimal
