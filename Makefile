@@ -64,8 +64,8 @@ test: native-test pytest ## every test: native, then Python (under 10 minutes on
 pytest: build ## the Python tests; choose some with ARGS='-k ledger'
 	@$(BIN)/python -m pytest $(ARGS)
 
-fuzz: build ## the property tests, for long
-	@MORPHSPARK_FUZZ=long $(BIN)/python -m pytest tests/test_properties.py $(ARGS)
+fuzz: build ## the property tests, for long, with the seed of each round
+	@MORPHSPARK_FUZZ=long $(BIN)/python -m pytest -s tests/test_properties.py $(ARGS)
 
 BENCH ?= engine sink
 bench: build ## benchmarks; choose with BENCH='regret dynamic', pass on ARGS=--quick

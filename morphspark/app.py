@@ -51,7 +51,8 @@ class Table:
     def __delitem__(self, key: Any) -> NoReturn:
         raise trace.trace_error(f"write {self.name}.delete(key)")
 
-    def insert(self, key: Any, /, **columns: Any) -> None:
+    def insert(self, /, *key: Any, **columns: Any) -> None:
+        """`insert(key, column=value, …)`; the key may also be given by name."""
         trace.insert(self.spec, key, columns)
 
     def delete(self, key: Any) -> None:

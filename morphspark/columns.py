@@ -159,11 +159,13 @@ def _fits(found: Type, fixed: Type) -> bool:
 def _read(name: str, column: pa.ChunkedArray, kind: Type) -> pa.Array:
     target = types.to_arrow(kind)
     try:
-        if pa.types.is_dictionary(column.type):
+        if pa.types.is_dictionary(column.type) and kind.element is not None:  # which a cast does not take
+            column = pa.chunked_array([decoded(chunk).cast(target) for chunk in column.chunks], target)
+        elif pa.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
         if column.type != target:
             column = column.cast(target)
-    except pa.ArrowInvalid as error:
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise SchemaError(f"column {name!r}: {column.type} does not fit {kind} exactly: {error}") from None
     return one_chunk(column)
 
@@ -197,6 +199,8 @@ def one_chunk(column: pa.Array | pa.ChunkedArray) -> pa.Array:
         return column
     if column.num_chunks == 1:
         return column.chunk(0)
+    if pa.types.is_dictionary(column.type) and pa.types.is_nested(column.type.value_type):  # concat_arrays fails
+        return pa.concat_arrays([decoded(chunk) for chunk in column.chunks] or [pa.array([], column.type.value_type)])
     return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], type=column.type)
 
 

@@ -19,9 +19,9 @@ class Config:
 
     strategy: str = "auto"
     threads: int | None = None  # None: one per core
-    punctuation: int | str = "auto"  # events per batch inside an epoch
+    punctuation: int | str = "auto"  # events per batch inside an epoch, where the strategy plans
     observe: bool = False  # time every unit of a batch, for the breakdown in the metrics; slows small units down
-    clock: Callable[[], int] | None = None  # microseconds since 1970 UTC; None: the wall clock
+    clock: Callable[[], int] | None = None  # microseconds since 1970 UTC; None: the wall clock; no effect yet
     retain_epochs: int = 2  # outputs kept for replay
     max_epoch_rows: int = 100_000_000
     max_string_bytes: int = 16 * 1024 * 1024

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from . import types
-from .app import App
+from .app import App, Table
 from .bind import BoundProgram, bind
 from .columns import Batch, admit, as_table, check_strings, one_chunk
 from .config import Config
@@ -121,13 +121,13 @@ class Engine:
             found = self._core.explain(self._bind(batch, before), batch, before.progress)
             return Explanation(self.program, config, found)
 
-    def load(self, table: str, data: Any) -> None:
+    def load(self, table: str | Table, data: Any) -> None:
         """Give a table its initial rows: key column(s) and value columns. Only before the first epoch."""
         with self._using():
             spec = self._spec(table)
             if self.epoch:
                 raise EpochError(
-                    f"load({table!r}) after epoch {self.epoch - 1}: load initial state before the first epoch"
+                    f"load({spec.name!r}) after epoch {self.epoch - 1}: load initial state before the first epoch"
                 )
             rows = _initial_rows(spec, as_table(data), self._core.table(spec))
             for (name, kind), column in zip((*spec.key, *spec.columns), rows.columns, strict=True):
@@ -135,8 +135,8 @@ class Engine:
             self._check_state_size(more=rows.nbytes)
             self._core.load(spec, rows)
 
-    def table(self, name: str) -> TableView:
-        """The committed rows of a table."""
+    def table(self, name: str | Table) -> TableView:
+        """The committed rows of a table, given by its name or as what `app.table(…)` returned."""
         self._check_usable()
         return TableView(self, self._spec(name))
 
@@ -193,7 +193,11 @@ class Engine:
         if os.getpid() != self._process:
             raise ClosedError("the engine was opened in another process (before a fork); open one in this process")
 
-    def _spec(self, name: str) -> TableSpec:
+    def _spec(self, name: str | Table) -> TableSpec:
+        if isinstance(name, Table):
+            if name.spec not in self.program.tables:
+                raise SchemaError(f"table {name.name!r} is not one of app {self.app.name!r} as this engine opened it")
+            return name.spec
         for spec in self.program.tables:
             if spec.name == name:
                 return spec

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from . import types
@@ -28,13 +29,39 @@ _NO_BOOL = (
     "Write ms.where(c, a, b) for a choice of values, `with ms.when(c):` for conditional writes, "
     "ms.require(c, \"…\") to abort, `&`, `|`, `~` to combine conditions, ms.min/ms.max for the smaller or larger"
 )  # fmt: skip
+_NO_LOOKUP = (
+    "a traced value can't be looked up in a dict or a set: which entry it is, only each event says. Keep the entries "
+    'in a table (rates = app.table(…), engine.load("rates", …), rates[e.currency].rate), or choose with ms.where(…)'
+)
+# Everything that Python does with two values or one by an operator.
+_ARITHMETIC = (
+    "add",
+    "sub",
+    "mul",
+    "truediv",
+    "floordiv",
+    "mod",
+    "pow",
+    "matmul",
+    "and",
+    "or",
+    "xor",
+    "lshift",
+    "rshift",
+)
+OPERATORS = (
+    *(f"__{prefix}{name}__" for name in _ARITHMETIC for prefix in ("", "r", "i")),
+    *(f"__{name}__" for name in ("eq", "ne", "lt", "le", "gt", "ge", "neg", "pos", "invert", "abs")),
+)
 
 
 class Traced:
     """What values, rows and lists have in common: no use that needs the value now."""
 
     __slots__ = ()
-    __hash__ = None  # type: ignore[assignment]
+
+    def __hash__(self) -> int:
+        self._refuse(_NO_LOOKUP)
 
     def _refuse(self, what: str) -> NoReturn:
         from .trace import trace_error
@@ -65,6 +92,40 @@ class Traced:
         return str(self)
 
 
+class Method(Traced):
+    """`row.exists` and `value.is_null`, to be called. Anything else that is done with one forgot the parentheses."""
+
+    __slots__ = ("_call", "_name")
+
+    def __init__(self, name: str, call: Callable[[], Value]):
+        self._name = name
+        self._call = call
+
+    def __call__(self) -> Value:
+        return self._call()
+
+    def _refuse(self, what: str) -> NoReturn:
+        self._not_a_value()
+
+    def _not_a_value(self) -> NoReturn:
+        super()._refuse(f"{self._name} is to be called: write {self._name}(), with parentheses")
+
+
+def refuses_operators(cls: type) -> type:
+    """A class whose objects are no values: every operator says so, by `_not_a_value`."""
+
+    def refuse(self: Any, *_: Any) -> NoReturn:
+        self._not_a_value()
+
+    for name in OPERATORS:
+        setattr(cls, name, refuse)
+    cls.__hash__ = Traced.__hash__  # type: ignore[method-assign]  # a class with __eq__ would have none
+    return cls
+
+
+refuses_operators(Method)
+
+
 class Value(Traced):
     """A value of a transaction: an operand with its type, and the loop iteration in which it exists."""
 
@@ -79,8 +140,10 @@ class Value(Traced):
     def __repr__(self) -> str:
         return f"<traced {self.type}>"
 
-    def is_null(self) -> Value:
-        return self.tracer.value("is_null", self)
+    @property
+    def is_null(self) -> Method:
+        """`x.is_null()`: does it have no value?"""
+        return Method("is_null", lambda: self.tracer.value("is_null", self))
 
     def __add__(self, other: Any) -> Value:
         return self.tracer.value("add", self, other)
@@ -174,7 +237,7 @@ class Value(Traced):
     def __round__(self, digits: int | None = None) -> NoReturn:
         self._refuse("round() is not there; // rounds down, and assignment to a decimal column rounds half up")
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = Traced.__hash__
 
 
 def constant(value: Any, what: str = "constant") -> Const:

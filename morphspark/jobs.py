@@ -6,14 +6,18 @@ A run leaves behind:
     runs/ledger-<time>/state/*.parquet     the tables as the last epoch left them
     runs/ledger-<time>/checkpoint/         Spark's
     runs/ledger-<time>/spark.log           Spark's
+    runs/ledger-<time>/.morphspark-run     says that the folder is ours to delete; locked while the run goes on
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import fcntl
+import re
 import shutil
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -42,6 +46,10 @@ STAGES = {
 SECTIONS = ("job", "engine", "spark")
 POLL_S = 0.25
 EPOCHS_MIN = 2  # one to warm up, one to measure
+# The summary's figures come from Spark's reports, of which it keeps 100.
+JOB_CONF = {"spark.sql.streaming.numRecentProgressUpdates": 10_000}
+RUN_NAME = re.compile(r"ledger-\d{8}-\d{6}")
+RUN_MARKER = ".morphspark-run"
 
 
 @dataclass(frozen=True)
@@ -82,16 +90,17 @@ class LedgerJob:
 def run(path: str, overrides: Mapping[str, Any], verbose: bool = False) -> int:
     """Run the job that a TOML file describes; the exit code."""
     job, config, spark_conf = read_job(path, overrides)
-    folder = new_run_folder(job)
-    print(f"starting Spark (its log: {'here' if verbose else folder / 'spark.log'})", flush=True)
+    with run_folder(job) as folder:
+        print(f"starting Spark (its log: {'here' if verbose else folder / 'spark.log'})", flush=True)
 
-    from .session import local_session
+        from .session import local_session
 
-    spark = local_session(f"morphspark {job.name}", spark_conf, "-" if verbose else str(folder / "spark.log"))
-    try:
-        return stream_ledger(spark, job, config, folder)
-    finally:
-        spark.stop()
+        log = "-" if verbose else str(folder / "spark.log")
+        spark = local_session(f"morphspark {job.name}", {**JOB_CONF, **spark_conf}, log)
+        try:
+            return stream_ledger(spark, job, config, folder)
+        finally:
+            spark.stop()
 
 
 def read_job(path: str, overrides: Mapping[str, Any]) -> tuple[LedgerJob, Config, dict[str, Any]]:
@@ -109,18 +118,37 @@ def read_job(path: str, overrides: Mapping[str, Any]) -> tuple[LedgerJob, Config
     return LedgerJob(**given), Config.from_file(path), settings.get("spark", {})
 
 
-def new_run_folder(job: LedgerJob) -> Path:
+@contextlib.contextmanager
+def run_folder(job: LedgerJob) -> Iterator[Path]:
     """A folder for this run, in place of the oldest ones."""
     runs = Path(job.runs)
+    with contextlib.ExitStack() as open_files:
+        try:
+            older = sorted(one for one in runs.glob("ledger-*") if is_old_run(one))
+            for one in older[: max(0, len(older) - job.keep_runs + 1)]:
+                shutil.rmtree(one, ignore_errors=True)
+            folder = runs / f"ledger-{time.strftime('%Y%m%d-%H%M%S')}"
+            folder.mkdir(parents=True)
+            marker = open_files.enter_context(open(folder / RUN_MARKER, "w", encoding="utf-8"))
+            marker.write("A run of `morphspark run`; a later run deletes this folder (keep_runs).\n")
+            marker.flush()
+            with contextlib.suppress(OSError):  # some file systems have no locks: then no run is deleted there
+                fcntl.flock(marker, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise ConfigError(f"job.runs = {job.runs!r}: {error}") from None
+        yield folder
+
+
+def is_old_run(folder: Path) -> bool:
+    """Whether this is a folder that a run made, and that run is over."""
+    if folder.is_symlink() or not RUN_NAME.fullmatch(folder.name):
+        return False
     try:
-        older = sorted(one for one in runs.glob("ledger-*") if one.is_dir())
-        for one in older[: max(0, len(older) - job.keep_runs + 1)]:
-            shutil.rmtree(one, ignore_errors=True)
-        folder = runs / f"ledger-{time.strftime('%Y%m%d-%H%M%S')}"
-        folder.mkdir(parents=True)
-    except OSError as error:
-        raise ConfigError(f"job.runs = {job.runs!r}: {error}") from None
-    return folder
+        with open(folder / RUN_MARKER, "r+", encoding="utf-8") as marker:
+            fcntl.flock(marker, fcntl.LOCK_EX | fcntl.LOCK_NB)  # refused while the run holds it
+    except OSError:
+        return False
+    return True
 
 
 # ----------------------------------------------------------------------------------------------- the stream
@@ -215,13 +243,14 @@ def print_summary(job: LedgerJob, tally: Tally, query: StreamingQuery, seconds: 
 def print_speed(job: LedgerJob, tally: Tally, batch_ms: Mapping[int, float]) -> None:
     """Throughput and latency as Spark measured them: with its own steps, from trigger to commit."""
     # The last epoch has no measurement if the query was stopped before Spark reported it.
-    measured = [epoch for epoch in tally.epochs if epoch["epoch"] in batch_ms]
-    if measured:
-        first = batch_ms[measured[0]["epoch"]]
-        print(f"  first epoch   {first / 1e3:.1f} s, in which Spark warms up; not counted below")
-    warm = measured[1:]
+    first = tally.epochs[0]["epoch"]
+    if first in batch_ms:
+        print(f"  first epoch   {batch_ms[first] / 1e3:.1f} s, in which Spark warms up; not counted below")
+    warm = [epoch for epoch in tally.epochs[1:] if epoch["epoch"] in batch_ms]
     if not warm:
         return
+    if len(warm) < len(tally.epochs) - 2:
+        print(f"  measured      the last {len(warm):,} epochs; Spark has forgotten those before")
     times = [batch_ms[epoch["epoch"]] for epoch in warm]
     print(f"  throughput    {sum(epoch['events'] for epoch in warm) / sum(times) * 1e3:,.0f} events/s")
     shares = "  ".join(f"p{int(at * 100)} {percentile(times, at):,.0f} ms" for at in (0.5, 0.95, 0.99))
@@ -263,9 +292,22 @@ def print_next_steps(folder: Path) -> None:
 output    {folder}/output         Parquet, one folder per epoch; one row per event, with _status and _reason
 state     {folder}/state          the accounts and assets at the end, as Parquet
 try next
-  morphspark run conf/ledger.toml --rows-per-batch 1000000   larger micro-batches: more events/s, more latency
-  notebooks/01_ledger.ipynb                                  the same application, step by step
-  spark-submit conf/ledger_submit.py                         a job to copy for an application of your own""")
+  {command("morphspark")} run conf/ledger.toml --rows-per-batch 1000000
+      larger micro-batches: more events/s, more latency
+  notebooks/01_ledger.ipynb
+      the same application, step by step
+  {command("spark-submit")} conf/ledger_submit.py
+      a job to copy for an application of your own""")
+
+
+def command(name: str) -> str:
+    """How to call a program that was installed beside this Python: by its path, unless the shell finds the same one."""
+    here = Path(sys.executable).parent / name  # not resolved: in .venv/bin
+    found = shutil.which(name)
+    if not here.exists() or (found and Path(found).absolute() == here.absolute()):
+        return name
+    inside = here.absolute().is_relative_to(Path.cwd())
+    return str(here.absolute().relative_to(Path.cwd()) if inside else here)
 
 
 def _check_type(name: str, value: Any, wanted: Any) -> None:

@@ -319,7 +319,8 @@ class Renderer:
         if step.op == "read":
             return f"{args[0]}.{step.columns[0]}"
         if step.op == "reduce":
-            return f"{step.text}({self.operand(self._reduced[step.args[0]])})"
+            reduced = self._reduced.get(step.args[0])  # none of an empty Python list
+            return f"{step.text}({'' if reduced is None else self.operand(reduced)})"
         if step.op in ("when", "begin"):
             return args[0] if args else step.text
         prefix = {"neg": "-", "not": "~"}.get(step.op)

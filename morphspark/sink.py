@@ -317,7 +317,9 @@ def _read(spark: SparkSession, stored: Stored, events: StructType) -> DataFrame:
     # With the schema given Spark need not open the file, and every event column has the type it came with.
     added = [field for field in stored.schema if field.name not in events.names]
     own = [StructField(field.name, from_arrow_type(field.type)) for field in added]
-    return spark.read.schema(StructType([*events.fields, *own])).parquet(_uri(stored.file))
+    # Arrow knows one calendar; a session may say that files are of old Spark, with dates before 1582 in another.
+    calendar = {"datetimeRebaseMode": "CORRECTED", "int96RebaseMode": "CORRECTED"}
+    return spark.read.schema(StructType([*events.fields, *own])).options(**calendar).parquet(_uri(stored.file))
 
 
 def _uri(file: os.PathLike[str]) -> str:

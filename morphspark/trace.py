@@ -2,28 +2,30 @@
 
 A loop body runs twice. The first run becomes the program; the second must record the same steps and may not
 touch a value of the first. So a value carried from one iteration to the next, or a Python counter that
-changes between them, is an error here and never a silently wrong program.
+changes between them, is an error here and never a silently wrong program. A function with loops runs again
+with loops that don't run at all, as an empty list does: what stands outside them must be the same then, or a
+Python value was carried out of a body.
 """
 
 from __future__ import annotations
 
-import ast
 import difflib
-import functools
 import inspect
+import itertools
 import os
+import random
 import re
 import sys
-import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import traceback
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from types import CodeType, FrameType
-from typing import Any
+from types import FrameType
+from typing import Any, NoReturn
 
-from . import infer, types
+from . import blocks, infer, types
 from .errors import TraceError
-from .expr import Traced, Value, constant
+from .expr import Method, Traced, Value, constant, refuses_operators
 from .program import (
     Column,
     Const,
@@ -43,12 +45,20 @@ _PACKAGE = os.path.dirname(os.path.abspath(__file__))
 _current: ContextVar[Tracer | None] = ContextVar("morphspark_tracer", default=None)
 # How often a loop's body runs in each of the two traces.
 ITERATIONS = (2, 5)
+# With this many loops or fewer, every combination of empty and other lists is traced; with more, a sample.
+_LOOPS_COMBINED_MAX = 4
+_COMBINATIONS_SAMPLED = 24
 _NONE = Const(types.NULL, None)
 # What users look for at a row and find at its table: the arguments behind the key.
 _OF_A_TABLE = {"delete": "", "insert": ", column=value, …"}
 _CHANGES = (
     "a loop over ms.each depends on a Python value that changes from one iteration to the next (a counter, a list "
     "being built); count with ms.count(e.items), add up with ms.sum(…), or keep such values in tables"
+)
+_CARRIED = (
+    "what happens here depends on a Python value that the body of a loop over ms.each ({loop}) sets, and an empty list "
+    "never runs the body. Use ms.where(ms.count(e.items) > 0, a, b), a reduction (ms.sum(… for k in ms.each(…)), "
+    "ms.count, ms.min, ms.max, ms.mean, ms.any, ms.all), or keep the value in a table"
 )
 _BREAK = "`break` and `return` inside ms.each are not possible; use `with ms.when(…):`"
 _FOREIGN = "this value belongs to another transaction function; a traced value lives only inside its own"
@@ -107,30 +117,47 @@ def current_tracer(what: str) -> Tracer:
 # ------------------------------------------------------------------------------------------------ tracer
 
 
+# Where a loop stands: (2, 0) is the first loop inside the body of the function's third. The same in every run.
+LoopPath = tuple[int, ...]
+
+
 @dataclass(eq=False, slots=True)
 class Scope:
     """One run of a loop body, or the function itself. A value may be used only while its scope is open."""
 
     parent: Scope | None
     loop: int  # step of the `each`; -1 for the function
+    path: LoopPath = ()
+    loops: int = 0  # opened directly inside, so far
 
 
 @dataclass(slots=True)
 class _Loop:
+    path: LoopPath
+    plain: bool  # the reduction of a list column: no code of the user's
     each: int
     lists: tuple[Type, ...]
     outer: Scope
     block: Guard
-    repeats: list[int] = field(default_factory=list)  # where each further run of the body begins
+    runs: list[int] = field(default_factory=list)  # where each run of the body begins
 
 
 class Tracer:
     """Records the steps of one function while it runs."""
 
-    def __init__(self, name: str, events: Mapping[str, Type] | None, tables: Mapping[str, TableSpec], iterations: int):
+    def __init__(
+        self,
+        name: str,
+        events: Mapping[str, Type] | None,
+        tables: Mapping[str, TableSpec],
+        iterations: int,
+        empty: Collection[LoopPath] = (),
+    ):
         self.name = name
         self.iterations = iterations  # how often the body of a loop is run
-        self.looped = False
+        self.empty = empty  # loops whose body is not run
+        self.bodies: dict[LoopPath, tuple[int, int]] = {}  # the steps of the body of each loop of the user's
+        self.skipped = 0  # loops that were not run
         self.events = events
         self.tables = tables
         self.steps: list[Step] = []
@@ -147,8 +174,8 @@ class Tracer:
         if isinstance(value, Value):
             self._check_open(value)
             return value.operand, value.type
-        if isinstance(value, Row):
-            raise trace_error(f"a row of {value._table.name!r} is not a value; name a column of it")
+        if isinstance(value, Row | Method):
+            value._not_a_value()
         if isinstance(value, Traced | Event):
             raise trace_error("an event or a list is not a value; name a column, or loop with ms.each")
         try:
@@ -208,7 +235,7 @@ class Tracer:
 
     # -- loops
 
-    def open_loop(self, lists: list[Value]) -> tuple[Value, ...]:
+    def open_loop(self, lists: list[Value], plain: bool) -> _Loop:
         operands = []
         for one in lists:
             if not isinstance(one, Value):
@@ -220,23 +247,36 @@ class Tracer:
             if kind.element is None and kind not in (types.UNKNOWN, types.NULL):
                 raise trace_error(f"ms.each takes list columns, not {kind}")
             operands.append(operand)
-        self.looped = True
         self.step("each", tuple(operands), types.NULL)
         kinds = tuple(one.type.element or one.type for one in lists)
-        self.loops.append(_Loop(len(self.steps) - 1, kinds, self.scope, self.block))
-        return self._enter_body()
+        path = (*self.scope.path, self.scope.loops)
+        self.scope.loops += 1
+        self.loops.append(_Loop(path, plain, len(self.steps) - 1, kinds, self.scope, self.block))
+        return self.loops[-1]
 
-    def repeat_loop(self, loop: _Loop) -> tuple[Value, ...]:
+    def iterations_of(self, loop: _Loop) -> int:
+        self.skipped += loop.path in self.empty
+        return 0 if loop.path in self.empty else self.iterations
+
+    def enter_body(self, loop: _Loop) -> tuple[Value, ...]:
         self._check_innermost(loop)
-        loop.repeats.append(len(self.steps))
-        return self._enter_body()
+        if self.block != loop.block:
+            raise trace_error("a `with ms.when` block must end in the same iteration in which it begins")
+        loop.runs.append(len(self.steps))
+        self.scope = Scope(loop.outer, loop.each, loop.path)
+        return tuple(
+            Value(self, Element(loop.each, position), kind, self.scope) for position, kind in enumerate(loop.lists)
+        )
 
     def close_loop(self, loop: _Loop) -> None:
         self._check_innermost(loop)
         self._check_same_body(loop)
         self.loops.pop()
-        del self.steps[loop.repeats[0] :], self.step_types[loop.repeats[0] :]
+        if len(loop.runs) > 1:
+            del self.steps[loop.runs[1] :], self.step_types[loop.runs[1] :]
         self.scope = loop.outer
+        if not loop.plain:
+            self.bodies.setdefault(loop.path, (loop.each + 1, len(self.steps)))
         self.step("end", (), types.NULL)
 
     def abandon_loop(self) -> None:
@@ -248,18 +288,12 @@ class Tracer:
         if self.loops[-1] is not loop:
             raise trace_error("two loops over ms.each go in step (zip?); write `for a, b in ms.each(e.a, e.b):`")
 
-    def _enter_body(self) -> tuple[Value, ...]:
-        loop = self.loops[-1]
-        if self.block != loop.block:
-            raise trace_error("a `with ms.when` block must end in the same iteration in which it begins")
-        self.scope = Scope(loop.outer, loop.each)
-        return tuple(
-            Value(self, Element(loop.each, position), kind, self.scope) for position, kind in enumerate(loop.lists)
-        )
-
     def _check_same_body(self, loop: _Loop) -> None:
-        first = self.steps[loop.each + 1 : loop.repeats[0]]
-        for start, end in zip(loop.repeats, [*loop.repeats[1:], len(self.steps)], strict=True):
+        if not loop.runs:
+            return
+        ends = [*loop.runs[1:], len(self.steps)]
+        first = self.steps[loop.runs[0] : ends[0]]
+        for start, end in zip(loop.runs[1:], ends[1:], strict=True):
             again = [_shift(step, start, start - loop.each - 1) for step in self.steps[start:end]]
             if first != again:
                 raise trace_error(_CHANGES)
@@ -338,6 +372,7 @@ class Event:
         self.__setattr__(name, value)
 
 
+@refuses_operators
 class Row(Traced):
     """A handle to a row of a table; reading or writing one of its columns is an operation."""
 
@@ -347,9 +382,20 @@ class Row(Traced):
         object.__setattr__(self, "_table", table)
         object.__setattr__(self, "_handle", handle)
 
-    def exists(self) -> Value:
+    @property
+    def exists(self) -> Method:
+        """`row.exists()`: is there such a row?"""
+        return Method("exists", self._exists)
+
+    def _exists(self) -> Value:
         tracer = self._handle.tracer
         return tracer.step("exists", (self._operand(),), types.BOOL, table=self._table.name)
+
+    def _not_a_value(self) -> NoReturn:
+        table = self._table
+        raise trace_error(
+            f"a row of {table.name!r} is not a value; name a column of it: {table.name}[…].{table.columns[0][0]}"
+        )
 
     def __getattr__(self, name: str) -> Value:
         if name.startswith("__"):
@@ -401,13 +447,18 @@ def row(table: TableSpec, key: Any) -> Row:
     return Row(table, tracer.step("row", tuple(operands), types.ROW, table=table.name))
 
 
-def insert(table: TableSpec, key: Any, columns: Mapping[str, Any]) -> None:
+def insert(table: TableSpec, key: tuple[Any, ...], columns: Mapping[str, Any]) -> None:
+    """`key` is empty where the key is among the columns, by the names of its parts (`key=…` for a key of one)."""
     tracer = current_tracer(f"{table.name}.insert")
+    if not key:
+        key, columns = _key_by_name(table, columns)
+    if len(key) > 1:
+        raise trace_error(f"{table.name}.insert takes the key, then columns by name: insert(key, column=value, …)")
     names = [name for name, _ in table.columns]
     for name in columns:
         if name not in names:
             raise trace_error(unknown_name(name, f"table {table.name!r}", names))
-    handle = row(table, key)
+    handle = row(table, key[0])
     operands: list[Operand] = [handle._operand()]
     for index, (name, kind) in enumerate(table.columns):
         if name in columns:
@@ -419,6 +470,20 @@ def insert(table: TableSpec, key: Any, columns: Mapping[str, Any]) -> None:
             raise trace_error(f"insert into {table.name!r} gives no value for column {name!r}, which has no default")
         operands.append(operand)
     tracer.step("insert", tuple(operands), types.NULL, table=table.name, columns=tuple(names))
+
+
+def _key_by_name(table: TableSpec, columns: Mapping[str, Any]) -> tuple[tuple[Any], dict[str, Any]]:
+    parts = [name for name, _ in table.key]
+    if "key" in columns:
+        parts = ["key"]
+    missing = [name for name in parts if name not in columns]
+    if missing:
+        raise trace_error(
+            f"{table.name}.insert has no key ({', '.join(missing)}); write {table.name}.insert(key, column=value, …)"
+        )
+    key = tuple(columns[name] for name in parts)
+    others = {name: value for name, value in columns.items() if name not in parts}
+    return (key[0] if len(key) == 1 else key,), others
 
 
 def delete(table: TableSpec, key: Any) -> None:
@@ -451,7 +516,7 @@ class when:
         self._outer: list[Guard] = []
 
     def __enter__(self) -> None:
-        _check_jumps(sys._getframe(1))
+        _check_block(sys._getframe(1))
         tracer = self._tracer
         step = tracer.step("when", (self._operand,), types.BOOL)
         self._outer.append(tracer.block)
@@ -459,6 +524,21 @@ class when:
 
     def __exit__(self, *error: object) -> None:
         self._tracer.block = self._outer.pop()
+
+
+def _check_block(frame: FrameType) -> None:
+    """Refuse what would happen always inside `with ms.when`, though it stands there as if it were conditional."""
+    code = frame.f_code
+    try:
+        found = blocks.mistakes(code, frame.f_lineno - code.co_firstlineno + 1)
+    except blocks.NoSource as error:
+        raise trace_error(
+            f"the source of {code.co_name} can't be read ({error}), so nobody can see whether a `return` or an "
+            f"assignment inside `with ms.when(…):` is meant to be conditional; define the function in a file or a "
+            f"notebook (not by exec or at a bare prompt), or use ms.where(c, a, b)"
+        ) from None
+    if found:
+        raise trace_error(found[0])
 
 
 def where(condition: Any, chosen: Any, other: Any) -> Value:
@@ -486,13 +566,12 @@ def each(*lists: Any) -> Iterator[Any]:
     return _each(tracer, list(lists))
 
 
-def _each(tracer: Tracer, lists: list[Any]) -> Iterator[Any]:
+def _each(tracer: Tracer, lists: list[Any], plain: bool = False) -> Iterator[Any]:
+    """`plain`: the body is our own, so there is nothing of the user's to carry out of it."""
     try:
-        elements = tracer.open_loop(lists)
-        loop = tracer.loops[-1]
-        yield elements if len(elements) > 1 else elements[0]
-        for _ in range(tracer.iterations - 1):
-            elements = tracer.repeat_loop(loop)
+        loop = tracer.open_loop(lists, plain)
+        for _ in range(tracer.iterations_of(loop)):
+            elements = tracer.enter_body(loop)
             yield elements if len(elements) > 1 else elements[0]
     except GeneratorExit:  # the `for` was left by break, return or an error
         tracer.abandon_loop()
@@ -504,11 +583,11 @@ def _reduce(kind: str, values: Any) -> Value:
     """A reduction: over a list column, or over a generator that loops with ms.each."""
     tracer = current_tracer(f"ms.{kind}")
     if isinstance(values, Value):
-        values = each(values)
+        values = _each(tracer, [values], plain=True)
     if not isinstance(values, Iterable):
         raise trace_error(f"ms.{kind} takes a list column or a generator: ms.{kind}(… for k in ms.each(e.keys))")
     begin = tracer.step("begin", (), types.NULL, text=kind)
-    reduced = types.NULL
+    reduced, skipped = types.NULL, tracer.skipped
     for value in values:
         operand, given = tracer.operand(value)
         try:
@@ -517,6 +596,8 @@ def _reduce(kind: str, values: Any) -> Value:
         except infer.Mismatch as error:
             raise trace_error(str(error)) from None
         tracer.step("accumulate", (operand, begin.operand), types.NULL, text=kind)
+    if tracer.skipped > skipped:
+        reduced = types.UNKNOWN  # its values were not traced, so nobody knows
     return tracer.step("reduce", (begin.operand,), infer.reduction_type(kind, reduced), text=kind)
 
 
@@ -568,65 +649,107 @@ def trace(
     """Run the function on traced values and give back what it does.
 
     A function with loops runs twice, with a different number of iterations. A Python value that counts them, or
-    collects something in each, makes two different programs: neither would be right.
+    collects something in each, makes two different programs: neither would be right. Then it runs with empty lists.
     """
     name = check_name(getattr(function, "__name__", "?"), "transaction")
-    first = None
-    for iterations in ITERATIONS:
-        tracer = Tracer(name, events, tables, iterations)
-        token = _current.set(tracer)
-        try:
-            if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
-                raise trace_error("a transaction is a plain function, without yield or async")
-            transaction = tracer.finish(on, function(Event(tracer)))
-            if first is not None and first != transaction:
-                raise trace_error(_CHANGES)
-        finally:
-            _current.reset(token)
-        first = transaction
-        if not tracer.looped:
-            break
+    first, *others = ITERATIONS
+    tracer = Tracer(name, events, tables, first)
+    transaction = _run(tracer, function, on)
+    for iterations in others if tracer.root.loops else ():
+        if _run(again := Tracer(name, events, tables, iterations), function, on) != transaction:
+            raise _error_of(again, _CHANGES)
+    for empty in _combinations(list(tracer.bodies)):
+        _check_empty(tracer, transaction, Tracer(name, events, tables, first, empty), function)
     return transaction
 
 
-def _check_jumps(frame: FrameType) -> None:
-    """Refuse `return`, `break` and `continue` inside `with ms.when`: a trace passes them without a sign."""
-    code = frame.f_code
-    for word, line in _jumps_inside_with(code, frame.f_lineno - code.co_firstlineno + 1):
-        raise trace_error(
-            f"line {line} of {code.co_name}: `{word}` inside `with ms.when(…):` would happen always, "
-            f"not only when the condition holds; use ms.where(c, a, b) for a conditional value"
-        )
-
-
-@functools.lru_cache(maxsize=1024)
-def _jumps_inside_with(code: CodeType, line: int) -> tuple[tuple[str, int], ...]:
-    """The jumps out of the `with` that stands at a line of a function, counted from 1.
-
-    The only rule that needs the source; a function without one (typed at a bare prompt) is not checked.
-    """
+def _run(tracer: Tracer, function: Callable[[Any], Any], on: tuple[tuple[str, tuple[Const, ...]], ...]) -> Transaction:
+    token = _current.set(tracer)
     try:
-        # Inside an `if`, so that an indented function parses as it stands; dedenting would trip over its strings.
-        tree = ast.parse("if True:\n" + textwrap.indent(inspect.getsource(code), " "))
-    except (OSError, TypeError, SyntaxError):
-        return ()
-    blocks = [node for node in ast.walk(tree) if isinstance(node, ast.With)]
-    return tuple(
-        (type(jump).__name__.lower(), jump.lineno - 1)
-        for block in blocks
-        if block.lineno - 1 <= line <= block.items[-1].context_expr.end_lineno - 1  # type: ignore[operator]
-        for jump in _jumps(block.body)
-    )
+        if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
+            raise trace_error("a transaction is a plain function, without yield or async")
+        return tracer.finish(on, function(Event(tracer)))
+    finally:
+        _current.reset(token)
 
 
-def _jumps(body: list[Any]) -> Iterator[ast.Return | ast.Break | ast.Continue]:
-    """The jumps that leave these statements; loops and functions inside keep their own."""
-    for node in body:
-        if isinstance(node, ast.Return | ast.Break | ast.Continue):
-            yield node
-        elif isinstance(node, ast.For | ast.While):
-            yield from (jump for jump in _jumps(node.body) if isinstance(jump, ast.Return))
-            yield from _jumps(node.orelse)
-        elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            for name in ("body", "handlers", "cases", "orelse", "finalbody"):
-                yield from _jumps(getattr(node, name, []) or [])
+def _error_of(tracer: Tracer, message: str, source: str = "") -> TraceError:
+    return TraceError(f"{tracer.name} ({source or _source()}): {message}")
+
+
+# --------------------------------------------------------------------------------------------- empty lists
+
+
+def _combinations(loops: list[LoopPath]) -> list[frozenset[LoopPath]]:
+    """Which loops to leave out together, the fewest first: what one of them sets, another may set again.
+
+    A loop inside a loop that is left out does not matter.
+    """
+    if len(loops) <= _LOOPS_COMBINED_MAX:
+        chosen = [set(some) for n in range(1, len(loops) + 1) for some in itertools.combinations(loops, n)]
+    else:
+        chance = random.Random(0)  # the same sample every time
+        chosen = [{one for one in loops if chance.random() < 0.5} for _ in range(_COMBINATIONS_SAMPLED)]
+        for bit in range(len(loops).bit_length()):  # so that any two loops differ once, either way
+            chosen += [{one for i, one in enumerate(loops) if (i >> bit & 1) == side} for side in (0, 1)]
+        chosen.append(set(loops))
+    outermost = (frozenset(one for one in some if not _is_inside(one, some)) for some in chosen)
+    return [some for some in dict.fromkeys(outermost) if some]
+
+
+def _is_inside(loop: LoopPath, others: Collection[LoopPath]) -> bool:
+    return any(loop[:depth] in others for depth in range(1, len(loop)))
+
+
+def _check_empty(full: Tracer, transaction: Transaction, tracer: Tracer, function: Callable[[Any], Any]) -> None:
+    """Run the function with some loops left out: all the rest must stay as it is."""
+    bodies = sorted(full.bodies[path] for path in tracer.empty)
+    loop = full.steps[bodies[0][0] - 1].source
+    try:
+        returns = _run(tracer, function, transaction.on).returns
+    except Exception as error:  # it went well with every loop running: the user's own code misses a value
+        reason = f" (without it: {type(error).__name__}: {error})"
+        raise _error_of(tracer, _CARRIED.format(loop=loop) + reason, _place_of(error)) from error
+    wanted, moved = _without(full.steps, bodies)
+    for step, expected in itertools.zip_longest(tracer.steps, wanted):
+        if step != expected:
+            raise _error_of(tracer, _CARRIED.format(loop=loop), (step or expected).source)
+    for (name, operand), (expected_name, expected) in itertools.zip_longest(
+        returns, transaction.returns, fillvalue=("", _NONE)
+    ):
+        if name != expected_name or operand != _moved(expected, moved):
+            column = f"returned column {name or expected_name!r}: "
+            raise _error_of(tracer, column + _CARRIED.format(loop=loop), loop)
+
+
+def _without(steps: Sequence[Step], bodies: Iterable[tuple[int, int]]) -> tuple[list[Step], dict[int, int]]:
+    """The steps without these ranges, renumbered, and the new number of each."""
+    dropped = {index for start, end in bodies for index in range(start, end)}
+    kept = [index for index in range(len(steps)) if index not in dropped]
+    moved = {index: place for place, index in enumerate(kept)}
+    return [
+        replace(
+            steps[index],
+            args=tuple(_moved(arg, moved) for arg in steps[index].args),
+            guard=tuple((_moved(condition, moved), wanted) for condition, wanted in steps[index].guard),
+        )
+        for index in kept
+    ], moved
+
+
+def _moved(operand: Operand, moved: Mapping[int, int]) -> Operand:
+    if isinstance(operand, Ref):
+        return Ref(moved[operand.step])
+    if isinstance(operand, Element):
+        return Element(moved[operand.loop], operand.position)
+    return operand
+
+
+def _place_of(error: BaseException) -> str:
+    """The last line of the user's in an error's traceback."""
+    found = ""
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        path = frame.f_code.co_filename
+        if os.path.dirname(os.path.abspath(path)) != _PACKAGE:
+            found = f"{os.path.basename(path)}:{line}"
+    return found

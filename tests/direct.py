@@ -258,6 +258,8 @@ class Run:
             return convert(self.value(chosen), chosen.type, node.type)
         if isinstance(node, m.Reduce):
             return self.reduce(node)
+        if isinstance(node, m.ReduceOf):
+            return self.reduce_of(node)
         assert isinstance(node, m.Op)
         return operate(node.op, [self.value(arg) for arg in node.args], [arg.type for arg in node.args], node.type)
 
@@ -280,6 +282,15 @@ class Run:
             if keep:
                 taken.append(value)
         return reduction(node.kind, taken, node.value.type, node.type)
+
+    def reduce_of(self, node: m.ReduceOf) -> Any:
+        values = [self.value(one) for one in node.values]  # the list is there before the reduction begins
+        taken = []
+        for one, value in zip(node.values, values, strict=True):
+            if value is None:
+                raise Abort("null")
+            taken.append(convert(value, one.type, node.taken))
+        return reduction(node.kind, taken, node.taken, node.type)
 
 
 # ------------------------------------------------------------------------------------------------------ numbers

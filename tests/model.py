@@ -84,6 +84,18 @@ class Reduce(Expr):
     keep: Expr | None = None
 
 
+@dataclass(frozen=True)
+class ReduceOf(Expr):
+    """kind([value, …]): a reduction of what a Python list holds; an empty one only where the result has a type."""
+
+    kind: str
+    values: tuple[Expr, ...]
+
+    @property
+    def taken(self) -> Type:
+        return unify([value.type for value in self.values]) if self.values else INT64
+
+
 # ------------------------------------------------------------------------------------------------- statements
 
 
@@ -244,6 +256,9 @@ def walk(node: Any, side: bool = False):
     elif isinstance(node, Reduce):
         for one in (*node.lists, node.value, *([node.keep] if node.keep is not None else [])):
             yield from walk(one, side)
+    elif isinstance(node, ReduceOf):
+        for one in node.values:
+            yield from walk(one, side)
 
 
 def parts(statement: Any) -> list[Any]:
@@ -381,6 +396,8 @@ def text(node: Any) -> str:
         return f"ms.where({text(node.condition)}, {text(node.chosen)}, {text(node.other)})"
     if isinstance(node, Reduce):
         return _reduce_text(node)
+    if isinstance(node, ReduceOf):
+        return f"ms.{node.kind}([{', '.join(map(text, node.values))}])"
     assert isinstance(node, Op)
     args = [text(arg) for arg in node.args]
     if node.op in ("min", "max", "coalesce", "abs"):

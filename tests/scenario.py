@@ -33,6 +33,7 @@ from __future__ import annotations
 import ast
 import datetime
 import json
+import linecache
 import re
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -112,6 +113,8 @@ def run(text: str, path: str = "<scenario>") -> None:
 
 def build_app(section: Section, path: str = "<scenario>") -> ms.App:
     lines = [""] * section.line + [line[4:] for line in section.body]
+    if path.startswith("<"):  # no file: this is where Python looks for the source
+        linecache.cache[path] = (0, None, [line + "\n" for line in lines], path)
     names: dict[str, Any] = {"ms": ms, "Decimal": Decimal, "datetime": datetime}
     exec(compile("\n".join(lines), path, "exec"), names)
     return names["app"]

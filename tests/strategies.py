@@ -402,6 +402,8 @@ class AppMaker:
                  "timestamp": ["min", "max"], "float64": ["sum", "mean", "min", "max"],
                  "decimal": ["sum", "mean", "min", "max"]}[kind.name]  # fmt: skip
         reduction = choose.pick(kinds)
+        if choose.maybe(4):
+            return self.reduce_of(reduction, kind, depth)
         lists = self.lists()
         names, handles = list(self.names), list(self.handles)
         bound = tuple(self.bind(one.type.element) for one in lists)
@@ -414,6 +416,15 @@ class AppMaker:
         if result.scale > 38 or _category(result) != _category(kind):
             return None
         return m.Reduce(result, reduction, lists, bound, value, keep)
+
+    def reduce_of(self, reduction: str, kind: Type, depth: int) -> m.Expr | None:
+        typed = reduction in ("any", "all", "count") or (reduction, kind) == ("sum", INT64)
+        count = self.choose.pick([1, 2, 3, 0] if typed else [1, 2, 3])
+        made = m.ReduceOf(kind, reduction, tuple(self.alike(kind, depth) for _ in range(count)))
+        result = m.reduced_type(reduction, made.taken)
+        if result.scale > 38 or _category(result) != _category(kind):
+            return None
+        return replace(made, type=result)
 
 
 def _category(kind: Type) -> str:

@@ -317,6 +317,55 @@ def test_too_much_state(counter, opened):
         assert sorted(engine.table("sums").to_arrow()["total"].to_pylist()) == [20, 40]
 
 
+@pytest.fixture
+def notes():
+    """Rows of strings, under keys too long to lie in the index."""
+    app = ms.App("notes")
+    t = app.table("t", key="string", columns={"s": "string"}, default={"s": ""})
+
+    @app.on(do="write")
+    def write(e):
+        t[e.k].s = e.s
+
+    @app.on(do="read")
+    def read(e):
+        return {"found": t[e.k].s}
+
+    @app.on(do="delete")
+    def delete(e):
+        t.delete(e.k)
+
+    return app
+
+
+def note(do, keys, text=""):
+    return pa.table({"do": [do] * len(keys), "k": keys, "s": [text] * len(keys)})
+
+
+@pytest.mark.parametrize("strategy", ["serial", "ns-explore/f-schedule/e-abort"])
+def test_state_counts_rows_that_are_there(notes, strategy):
+    """Not values that were overwritten, nor keys that were only named or have no row any more."""
+    long = "a key that is a little longer "
+    with notes.open(config=ms.Config(max_state_bytes=1_000_000, strategy=strategy)) as engine:
+        for _ in range(3):
+            engine.process(note("write", ["a"] * 2000, "x" * 1000))
+            assert engine.metrics[-1]["state_bytes"] < 2000
+        result = engine.process(note("read", [f"{long}{n}" for n in range(100_000)]))
+        assert result["_status"].unique().to_pylist() == ["committed"]
+        keys = [f"{long}{n}" for n in range(800)]
+        full = pa.concat_tables([note("write", keys, "x" * 1000), note("delete", keys)])
+        engine.process(pa.concat_tables([full] * 3))
+        assert engine.metrics[-1]["state_rows"] == 1 and engine.metrics[-1]["state_bytes"] < 2000
+        engine.process(note("write", keys, "x" * 1000))
+        assert 800 * 1040 < engine.metrics[-1]["state_bytes"] < 1_000_000
+        before = engine.table("t").to_arrow()
+        with pytest.raises(ms.LimitError, match="more than max_state_bytes=1000000; nothing was changed"):
+            engine.process(note("write", ["b"], "x" * 200_000))
+        assert engine.table("t").to_arrow().equals(before)
+        engine.process(note("write", ["b"], "x" * 2000))
+        assert engine._core.validate()
+
+
 # -------------------------------------------------------------------------------------------------------- load
 
 

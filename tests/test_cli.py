@@ -10,7 +10,7 @@ import pytest
 
 import morphspark as ms
 from morphspark.cli import main
-from morphspark.jobs import LedgerJob, print_speed, read_job
+from morphspark.jobs import RUN_MARKER, LedgerJob, command, print_speed, read_job, run_folder
 from morphspark.progress import LiveLine, Tally, bytes_text, percentile
 
 ROOT = Path(__file__).parent.parent
@@ -35,10 +35,10 @@ def test_run_streams_the_ledger_and_conserves_money(tmp_path):
     assert process.returncode == 0, out + err
     assert "\nmoney conserved\n" in out
     assert err == "", "Spark's log goes to a file"
-    for shown in ("events/s", "committed", "aborted", "first epoch", "try next"):
+    for shown in ("events/s", "committed", "aborted", "first epoch", "try next", "bin/spark-submit conf/ledger"):
         assert shown in out
     (run,) = (tmp_path / "runs").iterdir()
-    assert {one.name for one in run.iterdir()} == {"checkpoint", "output", "spark.log", "state"}
+    assert {one.name for one in run.iterdir()} == {".morphspark-run", "checkpoint", "output", "spark.log", "state"}
     assert {one.name for one in (run / "state").glob("*.parquet")} == {"accounts.parquet", "assets.parquet"}
     assert str(run.relative_to(tmp_path)) in out
 
@@ -187,6 +187,63 @@ def test_speed_is_that_of_the_warm_epochs_which_spark_measured(capsys):
         "  latency       p50 100 ms  p95 300 ms  p99 300 ms  per micro-batch of 50 events",
         "  spent on      reading events 20%, transactions 10%, storing results 5%, output 10%, Spark's own steps 55%",
     ]
+
+
+def test_speed_of_more_epochs_than_spark_remembers(capsys):
+    tally = Tally()
+    stages = {"to_arrow_ms": 40, "process_ms": 20, "write_ms": 10, "output_ms": 20}
+    for epoch in range(300):
+        tally.add({"epoch": epoch, "events": 50, "committed": 49, "aborted": 1, **stages})
+    print_speed(LedgerJob(rows_per_batch=50), tally, dict.fromkeys(range(200, 300), 100))
+    assert capsys.readouterr().out.splitlines()[:2] == [
+        "  measured      the last 100 epochs; Spark has forgotten those before",
+        "  throughput    500 events/s",
+    ]
+
+
+def test_programs_are_named_so_that_they_can_be_called(monkeypatch):
+    folder = Path(sys.executable).parent
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.chdir(folder.parent.parent)
+    assert command("spark-submit") == f"{folder.parent.name}/bin/spark-submit"
+    monkeypatch.chdir("/")
+    assert command("spark-submit") == str(folder / "spark-submit").removeprefix("/")
+    monkeypatch.setenv("PATH", str(folder))
+    assert command("spark-submit") == "spark-submit"
+
+
+# --------------------------------------------------------------------------------------------- run folders
+
+
+def test_old_runs_make_room_and_nothing_else_does(tmp_path):
+    job = LedgerJob(runs=str(tmp_path), keep_runs=2)
+
+    def make(name, ours=True):
+        (tmp_path / name / "output").mkdir(parents=True)
+        if ours:
+            (tmp_path / name / RUN_MARKER).touch()
+        return tmp_path / name
+
+    others = [
+        make("ledger-backup"),
+        make("ledger-20200101-000000-important"),
+        make("ledger-20200101-000001", ours=False),
+        make("somewhere else"),
+        make("ledger-2020"),
+    ]
+    link = tmp_path / "ledger-20200101-000002"
+    link.symlink_to(others[3])
+    old = [make(f"ledger-20200102-00000{n}") for n in range(3)]
+    with run_folder(job) as first:
+        assert [one.exists() for one in old] == [False, False, True]
+        assert all(one.exists() for one in (*others, link))
+        running = first.rename(tmp_path / "ledger-20190101-000000")  # the oldest by name, and at work
+        with run_folder(LedgerJob(runs=str(tmp_path), keep_runs=1)) as second:
+            assert running.exists() and not old[2].exists()
+    second.rename(old[0])
+    with run_folder(LedgerJob(runs=str(tmp_path), keep_runs=1)):
+        assert not running.exists() and not old[0].exists()
+        assert all(one.exists() for one in (*others, link))
 
 
 def test_percentiles():

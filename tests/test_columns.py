@@ -168,6 +168,32 @@ def test_one_result_for_all_encodings(counter, opened):
         assert_same(result.select(own), expected.select(own))
 
 
+def test_one_result_for_all_encodings_of_lists(opened):
+    app = ms.App("lists")
+
+    @app.on()
+    def run(e):
+        return {"n": ms.count(e.l), "longest": ms.max(e.l)}
+
+    lists = [["a", "bc"], ["d"], None, ["a", "bc"], []]
+    plain = pa.array(lists)
+    expected = opened(app).process(pa.table({"l": plain})).drop_columns(["l"])
+    indices = pa.array([0, 1, None, 0, 2], pa.int8())
+    words = pa.array([["a", "bc"], ["d"], []], pa.list_(pa.dictionary(pa.int8(), pa.string())))
+    for other in (
+        pa.DictionaryArray.from_arrays(indices, pa.array([["a", "bc"], ["d"], []])),
+        pa.DictionaryArray.from_arrays(indices, pa.array([["a", "bc"], ["d"], []], pa.large_list(pa.large_string()))),
+        pa.DictionaryArray.from_arrays(indices, words),
+        pa.array(lists, pa.list_(pa.dictionary(pa.int8(), pa.string()))),
+    ):
+        chunks = pa.chunked_array([other.slice(0, 2), other.slice(2).take(pa.array([0, 1, 2]))])
+        assert opened(app).process(pa.table({"l": chunks})).drop_columns(["l"]).equals(expected)
+        with app.open() as engine:
+            assert engine.process(pa.table({"l": pa.chunked_array([], other.type)})).num_rows == 0
+    one, two = (pa.DictionaryArray.from_arrays(pa.array([0]), pa.array([[text]])) for text in "ab")
+    assert opened(app).process(pa.table({"l": pa.chunked_array([one, two])}))["longest"].to_pylist() == ["a", "b"]
+
+
 def test_the_checks_check():
     sliced = pa.array([1, 2, 3]).slice(1)
     idle = pa.Array.from_buffers(pa.int64(), 1, [pa.py_buffer(b"\x01"), pa.py_buffer(bytes(8))])

@@ -269,3 +269,14 @@ def test_errors_are_also_pythons_own():
     }  # fmt: skip
     for error, builtin in pairs.items():
         assert issubclass(error, builtin) and issubclass(error, ms.MorphsparkError)
+
+
+def test_a_table_is_named_or_given(counter):
+    sums = ms.App("other").table("sums", key="int64", columns={"total": "int64"}, default={"total": 1})
+    same = ms.app.Table(counter.program.table("sums"))
+    with counter.open() as engine:
+        engine.load(same, pa.table({"key": [1], "total": [5]}))
+        assert engine.table(same).to_arrow().equals(engine.table("sums").to_arrow())
+        for use in (engine.table, lambda table: engine.load(table, pa.table({"key": [1], "total": [5]}))):
+            with pytest.raises(ms.SchemaError, match="table 'sums' is not one of app 'counter'"):
+                use(sums)

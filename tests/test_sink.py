@@ -293,6 +293,29 @@ def test_event_columns_come_back_with_the_types_they_had(spark, tmp_path, output
     assert [tuple(row)[: len(given)] for row in outputs.rows[0]] == [tuple(row) for row in df.collect()]
 
 
+LEGACY = [
+    "spark.sql.parquet.datetimeRebaseModeInRead",
+    "spark.sql.parquet.datetimeRebaseModeInWrite",
+    "spark.sql.parquet.int96RebaseModeInRead",
+]
+
+
+def test_old_dates_in_a_session_that_reads_files_of_old_spark(spark, ledger, tmp_path, frame, outputs):
+    """The results' file is in the calendar of today, whatever the session says about its other files."""
+    dates = {"day": "date'1500-03-01'", "time": "timestamp'1500-03-01 01:02:03'"}
+    df = frame(EVENTS[:1]).selectExpr("*", *(f"{sql} {name}" for name, sql in dates.items()))
+    expected = df.collect()[0]
+    for name in LEGACY:
+        spark.conf.set(name, "LEGACY")
+    try:
+        with ms.Sink(ledger, tmp_path / "state", outputs) as sink:
+            sink(df, 0)
+    finally:
+        for name in LEGACY:
+            spark.conf.unset(name)
+    assert [outputs.rows[0][0][name] for name in dates] == [expected[name] for name in dates]
+
+
 @pytest.mark.parametrize(
     "sql, kind, value",
     [

@@ -127,7 +127,80 @@ def test_traced_values_are_no_dict_keys(declared):
     def transaction(e):
         return {"x": {1: 2}[e.i]}
 
-    refused(declared, transaction, "unhashable", error=TypeError)
+    refused(declared, transaction, "can't be looked up in a dict", "Keep the entries in a table", "ms.where")
+
+
+def test_traced_values_are_in_no_set(declared):
+    refused(declared, returning(lambda e: e.i in {1, 2}), "can't be looked up in a dict or a set")
+    refused(declared, returning(lambda e: len({declared.t[0]})), "can't be looked up in a dict or a set")
+
+
+def test_operators_on_a_row(declared):
+    def increase(e):
+        declared.t[e.i] += 1
+
+    words = "a row of 't' is not a value; name a column of it: t[…].v"
+    refused(declared, increase, words)
+    for wrong in (
+        lambda e: declared.t[0] + 1,
+        lambda e: 1 - declared.t[0],
+        lambda e: declared.t[0] == declared.t[1],
+        lambda e: declared.t[0] != 1,
+        lambda e: -declared.t[0],
+        lambda e: e.i + declared.t[0],
+    ):
+        refused(declared, returning(wrong), words)
+
+
+@pytest.mark.parametrize("name", ["exists", "is_null"])
+def test_methods_without_parentheses(declared, name):
+    def method(e):
+        return declared.t[e.i].exists if name == "exists" else e.i.is_null
+
+    for wrong in (
+        lambda e: 1 if method(e) else 2,
+        lambda e: method(e),
+        lambda e: ms.require(method(e)),
+        lambda e: ~method(e),
+        lambda e: e.b & method(e),
+        lambda e: method(e) == True,  # noqa: E712
+        lambda e: ms.where(method(e), 1, 2),
+        lambda e: f"{method(e)}",
+    ):
+        refused(declared, returning(wrong), f"write {name}(), with parentheses")
+
+
+def test_a_key_by_name(declared):
+    t, pairs = declared.t, declared.pairs
+
+    @declared.app.on()
+    def transaction(e):
+        t.insert(e.i, v=1)
+        t.insert(key=e.i, v=1)
+        pairs.insert((e.i, e.s), d=2)
+        pairs.insert(x=e.i, y=e.s, d=2)
+        pairs.insert(key=(e.i, e.s), d=2)
+
+    steps = [step for step in declared.app.program.transactions[0].steps if step.op in ("row", "insert")]
+    rows = [step.args for step in steps if step.op == "row"]
+    assert rows[0] == rows[1] and rows[2] == rows[3] == rows[4]
+    inserts = [step.args[1:] for step in steps if step.op == "insert"]
+    assert inserts[0] == inserts[1] and inserts[2] == inserts[3] == inserts[4]
+
+
+def test_an_insert_without_a_key(declared):
+    def alone(e):
+        declared.t.insert(v=1)
+
+    def part(e):
+        declared.pairs.insert(x=1, d=2)
+
+    def several(e):
+        declared.pairs.insert(1, "a", d=2)
+
+    refused(declared, alone, "t.insert has no key (key); write t.insert(key, column=value, …)")
+    refused(declared, part, "pairs.insert has no key (y)")
+    refused(declared, several, "takes the key, then columns by name")
 
 
 # -------------------------------------------------------------------------------------------------------- types

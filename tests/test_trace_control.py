@@ -149,6 +149,180 @@ def test_each_takes_list_columns(declared, lists, words):
     refused(declared, transaction, words)
 
 
+# ------------------------------------------------------------------------------------------------- empty lists
+# With an empty list the body never runs: what a trace of it leaves behind in Python would be wrong for that event.
+
+
+def test_constant_carried_out_of_a_loop(declared):
+    def transaction(e):
+        fee, m = 0, None
+        for _ in ms.each(e.li):
+            fee = 10
+            m = e.i
+        declared.t[e.i].v += fee
+        return {"fee": fee, "m": m}
+
+    line = transaction.__code__.co_firstlineno + 5
+    refused(
+        declared, transaction, "sets, and an empty list never runs the body", f"(test_trace_control.py:{line}): ",
+        f"ms.each (test_trace_control.py:{line - 3})", "ms.where(ms.count(e.items) > 0, a, b)",
+    )  # fmt: skip
+
+
+def test_constant_carried_into_a_returned_column(declared):
+    def transaction(e):
+        fee = 0
+        for _ in ms.each(e.li):
+            fee = 10
+        return {"fee": fee}
+
+    refused(declared, transaction, "returned column 'fee'", "an empty list never runs the body")
+
+
+def test_returned_columns_that_only_a_loop_adds(declared):
+    def transaction(e):
+        columns = {}
+        for _ in ms.each(e.li):
+            columns["x"] = 1
+        return columns
+
+    refused(declared, transaction, "returned column 'x'", "an empty list never runs the body")
+
+
+def test_name_bound_only_in_a_loop(declared):
+    def transaction(e):
+        for _ in ms.each(e.li):
+            fee = 10
+        return {"fee": fee}
+
+    refused(declared, transaction, "an empty list never runs the body", "'fee'")
+
+
+def test_flag_set_in_a_loop(declared):
+    def transaction(e):
+        seen = False
+        for _ in ms.each(e.li):
+            seen = True
+        if seen:
+            declared.t[e.i].v = 1
+
+    refused(declared, transaction, "an empty list never runs the body")
+
+
+def test_set_filled_in_a_loop(declared):
+    def transaction(e):
+        kinds = set()
+        for _ in ms.each(e.li):
+            kinds.add("item")
+        declared.t[e.i].v = len(kinds)
+
+    refused(declared, transaction, "an empty list never runs the body")
+
+
+def test_first_of_what_a_loop_collects(declared):
+    def transaction(e):
+        fees = [10 for _ in ms.each(e.li)]
+        declared.t[e.i].v = fees[0]
+
+    refused(declared, transaction, "an empty list never runs the body", "IndexError")
+
+
+def test_flag_set_in_a_generator(declared):
+    def transaction(e):
+        seen = []
+        total = ms.sum(seen.append(1) or k for k in ms.each(e.li))
+        return {"total": total, "seen": bool(seen)}
+
+    refused(declared, transaction, "returned column 'seen'", "an empty list never runs the body")
+
+
+def test_constant_carried_out_of_an_inner_loop(declared):
+    def transaction(e):
+        for a in ms.each(e.li):
+            fee = 0
+            for _ in ms.each(e.lj):
+                fee = 10
+            declared.t[a].v += fee
+
+    line = transaction.__code__.co_firstlineno + 3
+    refused(declared, transaction, f"ms.each (test_trace_control.py:{line})")
+
+
+def test_constant_carried_from_loop_to_loop(declared):
+    def transaction(e):
+        fee = 0
+        for _ in ms.each(e.li):
+            fee = 10
+        for k in ms.each(e.lj):
+            declared.t[k].v += fee
+
+    refused(declared, transaction, "an empty list never runs the body")
+
+
+def test_constant_that_a_second_loop_sets_back(declared):
+    def transaction(e):
+        fee = 0
+        for _ in ms.each(e.li):
+            fee = 10
+        for _ in ms.each(e.lj):
+            fee = 0
+        declared.t[e.i].v += fee
+
+    refused(declared, transaction, "an empty list never runs the body")
+
+
+def test_constant_that_two_loops_set(declared):
+    def transaction(e):
+        fee = 0
+        for _ in ms.each(e.li):
+            fee = 10
+        for _ in ms.each(e.ls):
+            fee = 10
+        for k in ms.each(e.lj):
+            declared.t[k].v += fee
+
+    refused(declared, transaction, "an empty list never runs the body")
+
+
+@pytest.mark.parametrize("carrier", range(9))
+def test_constant_carried_among_many_loops(declared, carrier):
+    def transaction(e):
+        fee = 0
+        for number in range(9):
+            for k in ms.each(e.li):
+                if number == carrier:
+                    fee = 10
+                else:
+                    declared.t[k].v = fee
+        declared.t[e.i].v += fee
+
+    refused(declared, transaction, "an empty list never runs the body")
+
+
+def test_loops_that_carry_nothing(declared):
+    """Nested loops, under conditions, with names of their own, and reductions of every kind behind them."""
+    t = declared.t
+
+    @declared.app.on()
+    def transaction(e):
+        half = e.i / e.j  # used in bodies only, and there under a condition
+        with ms.when(e.i > 3):
+            for a in ms.each(e.li):
+                double = a * 2
+                for b, c in ms.each(e.lj, e.li):
+                    t[b].v += ms.sum(t[k].v + c for k in ms.each(e.li))
+                    with ms.when(double > b):
+                        t[double].f = half
+        for a in ms.each(e.lj):
+            t[a].s = ms.max(e.ls) + ms.min(t[k].s for k in ms.each(e.li))
+        smallest = ms.min(t[k].v for k in ms.each(e.li)) + ms.sum(e.lj)
+        ms.require(ms.where(smallest > 3, ms.any(t[k].v > 3 for k in ms.each(e.li)), ms.all(e.lb)))
+        t[e.i].v = smallest // ms.count(k for k in ms.each(e.lj))
+        return {"mean": ms.mean(t[k].v for k in ms.each(e.li)), "first": ms.max(t[k].s for k in ms.each(e.lj))}
+
+    assert len(declared.app.program.transactions) == 1
+
+
 # --------------------------------------------------------------------------------------------------- reductions
 
 

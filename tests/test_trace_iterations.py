@@ -1,6 +1,7 @@
 """What a trace alone would not show: Python values that count iterations, and jumps out of a `with ms.when`."""
 
 import os
+import resource
 import subprocess
 import sys
 
@@ -115,3 +116,23 @@ def test_deeply_nested_where_is_linear():
     with app.open() as engine:
         result = engine.process(pa.table({"x": [0, 1, 599, 1000]}))
     assert result["value"].to_pylist() == [0, 2, 1198, 0]
+
+
+def test_deep_guards_take_little_memory():
+    """Each step stands under all conditions after it. Lists of conditions for each would take gigabytes."""
+    app = ms.App("deep", events={"x": "int64"})
+    depth = 1000
+
+    @app.on()
+    def t(e):
+        conditions = [e.x < n for n in range(depth)]
+        value = e.x * 0
+        for condition in conditions:
+            value = ms.where(condition, value + 1, -1)
+        return {"value": value}
+
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with app.open() as engine:
+        result = engine.process(pa.table({"x": [-1, 1, depth]}))
+    assert result["value"].to_pylist() == [depth, depth - 3, -1]
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000  # kB

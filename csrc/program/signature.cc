@@ -114,29 +114,6 @@ std::optional<Signature> SignatureOf(Op op) {
   }
 }
 
-bool WritesDst(Op op) {
-  if (const auto signature = SignatureOf(op)) return signature->dst != '.';
-  switch (op) {
-    case Op::kCopy:
-    case Op::kSetNull:
-    case Op::kIsNull:
-    case Op::kIntToFloat:
-    case Op::kDecimalToFloat:
-    case Op::kDecimalUp:
-    case Op::kRowOfElement:
-    case Op::kRowOfKey:
-    case Op::kExists:
-    case Op::kReadI:
-    case Op::kReadB:
-    case Op::kReadS:
-    case Op::kReadD:
-    case Op::kReduce:
-      return true;
-    default:
-      return false;
-  }
-}
-
 bool TakesRow(Op op) {
   switch (op) {
     case Op::kCheckKey:
@@ -157,6 +134,29 @@ bool TakesRow(Op op) {
     case Op::kInsert:
     case Op::kStore:
     case Op::kDelete:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool WritesDst(Op op) {
+  if (const auto signature = SignatureOf(op)) return signature->dst != '.';
+  switch (op) {
+    case Op::kCopy:
+    case Op::kSetNull:
+    case Op::kIsNull:
+    case Op::kIntToFloat:
+    case Op::kDecimalToFloat:
+    case Op::kDecimalUp:
+    case Op::kRowOfElement:
+    case Op::kRowOfKey:
+    case Op::kExists:
+    case Op::kReadI:
+    case Op::kReadB:
+    case Op::kReadS:
+    case Op::kReadD:
+    case Op::kReduce:
       return true;
     default:
       return false;

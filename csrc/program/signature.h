@@ -29,9 +29,9 @@ std::optional<Signature> SignatureOf(Op op);
 
 // Does the operation put something into its `dst`?
 bool WritesDst(Op op);
-
-// Does it read or write the row in its `a`? Does it write it?
+// Does it take the row that `a` holds? But for kCheckKey, `aux` is the row's table.
 bool TakesRow(Op op);
+// Does it write that row?
 bool ChangesRow(Op op);
 
 // Calls visit(register) for every value that an instruction uses; rows are no values.

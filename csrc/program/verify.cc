@@ -121,14 +121,18 @@ void CheckAccumulator(const Accumulator& one) {
   }
 }
 
-// Also of instructions that are never reached: whoever looks at the code as a whole relies on it.
-void CheckRegisters(const Code& code, const Instruction& one) {
+// Also of instructions that no way leads to: more than the machine looks at these.
+void CheckInstruction(const Code& code, const Instruction& one, size_t tables) {
+  Check(one.op <= Op::kWork, "an operation is not known");
+  Check(uint64_t{one.reasons} + kFailures <= code.reason_blocks.size(), "reasons are not there");
   EachSource(one, [&](Register source) { Check(source < code.registers, "a register is not there"); });
   Check(!WritesDst(one.op) || one.dst < code.registers, "a register is not there");
-  Check(!TakesRow(one.op) || one.a < code.registers, "a register is not there");
+  if (!TakesRow(one.op)) return;
+  Check(one.a < code.registers, "a register is not there");
+  Check(one.op == Op::kCheckKey || one.aux < tables, "a table is not there");
 }
 
-void CheckParts(const Code& code, const TransactionCode& transaction) {
+void CheckParts(const Code& code, const TransactionCode& transaction, size_t tables) {
   for (const Condition& condition : transaction.on) CheckCondition(code, condition);
   for (SiteId site : transaction.sites) Check(site < code.sites.size(), "a site is not there");
   for (const Loop& loop : transaction.loops) {
@@ -144,11 +148,7 @@ void CheckParts(const Code& code, const TransactionCode& transaction) {
   for (const Accumulator& one : transaction.accumulators) CheckAccumulator(one);
   Check(!transaction.instructions.empty() && transaction.instructions.back().op == Op::kStop,
         "a transaction does not stop");
-  for (const Instruction& one : transaction.instructions) {
-    Check(one.op <= Op::kWork, "an operation is not known");
-    Check(uint64_t{one.reasons} + kFailures <= code.reason_blocks.size(), "reasons are not there");
-    CheckRegisters(code, one);
-  }
+  for (const Instruction& one : transaction.instructions) CheckInstruction(code, one, tables);
 }
 
 // Every loop stands once, whole and inside its parents, and no jump leads into or out of one, or backward.
@@ -197,7 +197,7 @@ Status VerifyCode(const Code& code, std::span<const TableSpec* const> tables) {
     for (size_t i = 0; i < code.transactions.size(); ++i) {
       where = "transaction " + std::to_string(i) + ": ";
       const TransactionCode& transaction = code.transactions[i];
-      CheckParts(code, transaction);
+      CheckParts(code, transaction, tables.size());
       CheckLoops(transaction);
       FollowRegisters(code, transaction, tables);
     }

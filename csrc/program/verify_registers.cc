@@ -3,9 +3,10 @@
 #include "program/verify_registers.h"
 
 #include <algorithm>
-#include <map>
 #include <optional>
+#include <set>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -29,34 +30,61 @@ struct Literal {
   bool wanted;
   auto operator<=>(const Literal&) const = default;
 };
-using Path = std::vector<Literal>;  // sorted
 
+// Conjunctions of literals. A path is another one and a literal more, so that guards n deep, in which a path grows at
+// every join, take n² small nodes and not as many lists. Two paths may say the same; nobody asks.
 class Paths {
  public:
-  Paths() { Id({}); }
-
-  const Path& operator[](PathId id) const { return paths_[id]; }
+  template <class Holds>
+  bool All(PathId id, Holds holds) const {
+    for (; id != kAlways; id = nodes_[id].rest) {
+      if (!holds(nodes_[id].literal)) return false;
+    }
+    return true;
+  }
   bool Mentions(PathId id, Register condition) const {
-    return id != kNever && std::any_of(paths_[id].begin(), paths_[id].end(),
-                                       [&](const Literal& one) { return one.condition == condition; });
+    return id != kNever && !All(id, [&](const Literal& one) { return one.condition != condition; });
+  }
+
+  // Between two calls of this one, `Both` and `With` remember what they made: many registers have the same path.
+  void BeginJoin() { made_.clear(); }
+  PathId With(PathId id, const Literal& literal) {
+    const auto [found, added] = made_.try_emplace(uint64_t{id} << 32 | kNever, kAlways);
+    if (added) found->second = Add(id, literal);
+    return found->second;
   }
   PathId Both(PathId a, PathId b) {
     if (a == b || b == kAlways) return a;
-    Path joined;
-    std::set_union(paths_[a].begin(), paths_[a].end(), paths_[b].begin(), paths_[b].end(), std::back_inserter(joined));
-    return Id(joined);
-  }
-  PathId With(PathId id, const Literal& literal) { return Both(id, Id({literal})); }
-
- private:
-  PathId Id(const Path& path) {
-    const auto [found, added] = ids_.try_emplace(path, static_cast<PathId>(paths_.size()));
-    if (added) paths_.push_back(path);
+    if (a == kAlways) return b;
+    const auto [found, added] = made_.try_emplace(uint64_t{a} << 32 | b, a);
+    if (added) {
+      std::set<Literal> known;
+      All(a, [&](const Literal& one) { return known.insert(one), true; });
+      PathId both = a;
+      std::vector<Literal> more;
+      All(b, [&](const Literal& one) { return more.push_back(one), true; });
+      for (const Literal& one : more) {
+        if (known.insert(one).second) both = Add(both, one);
+      }
+      found->second = both;
+    }
     return found->second;
   }
 
-  std::vector<Path> paths_;
-  std::map<Path, PathId> ids_;
+ private:
+  struct Node {
+    PathId rest;
+    Literal literal;
+  };
+
+  PathId Add(PathId rest, const Literal& literal) {
+    Check(nodes_.size() < kNever, "its conditions are too deep");
+    nodes_.push_back({rest, literal});
+    return static_cast<PathId>(nodes_.size() - 1);
+  }
+
+  std::vector<Node> nodes_ = {{kAlways, {}}};  // the first is kAlways, and never looked at
+  std::unordered_map<uint64_t, PathId> made_;
 };
 
 struct Cell {
@@ -145,8 +173,7 @@ class TransactionVerifier {
   Cell& Written(size_t cell) {
     const PathId written = cells_[cell].written;
     Check(written != kNever, "something is read that may not have been written");
-    const Path& path = paths_[written];
-    Check(std::all_of(path.begin(), path.end(), [&](const Literal& one) { return Holds(one); }),
+    Check(paths_.All(written, [&](const Literal& one) { return Holds(one); }),
           "something is read that was written under another condition");
     return cells_[cell];
   }
@@ -238,6 +265,7 @@ class TransactionVerifier {
   }
 
   void Join(const Edge& edge) {
+    paths_.BeginJoin();
     for (size_t i = 0; i < cells_.size(); ++i) {
       Cell& here = cells_[i];
       const Cell& there = edge.cells[i];

@@ -174,9 +174,8 @@ void KeyIndex::GrowIfNeeded() {
   }
 }
 
-uint64_t KeyIndex::bytes_used() const {
-  const uint64_t key = integer_keys_ ? sizeof(int64_t) : sizeof(StoredKey);
-  return size_ * (2 * sizeof(Entry) + key) + heap_live_;
+uint64_t KeyIndex::bytes_per_key() const {
+  return 2 * sizeof(Entry) + (integer_keys_ ? sizeof(int64_t) : sizeof(StoredKey));
 }
 
 uint64_t KeyIndex::bytes_reserved() const {

@@ -46,7 +46,11 @@ class KeyIndex {
   Bytes BytesKey(Slot slot) const { return strings_[slot].bytes(); }
 
   uint64_t size() const { return size_; }
-  uint64_t bytes_used() const;
+  // What a key takes: every one this much, and a long one its own bytes beside.
+  uint64_t bytes_per_key() const;
+  uint64_t LongKeyBytes(Slot slot) const {
+    return integer_keys_ || strings_[slot].size <= StoredKey::kInline ? 0 : strings_[slot].size;
+  }
   uint64_t bytes_reserved() const;
   // Every key finds its own slot; for tests.
   bool Validate() const;

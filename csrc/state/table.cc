@@ -40,7 +40,7 @@ Table::Table(TableSpec spec) : spec_(std::move(spec)), image_(spec_), index_(IsI
   }
   version_bytes_ = (version_bytes_ + 7) / 8 * 8;
   single_word_ = columns_.size() == 1 && columns_[0].width == 8;
-  heap_compact_at_ = kHeapCompactBytes;
+  has_outside_ = has_strings_ || !index_.integer_keys();
   for (ColumnId column = 0; column < spec_.defaults.size(); ++column) {
     const std::string& text = spec_.default_text[column];
     if (spec_.columns[column] == Kind::kString) spec_.defaults[column].s = {text.data(), text.size()};
@@ -191,6 +191,7 @@ void Table::Undo() {
 }
 
 void Table::CommitEpoch() {
+  outside_ = OutsideNow();
   log_.resize(0);
   EndEpoch();
   if (log_next_ <= kVersionsMax / 2) return;
@@ -205,7 +206,7 @@ void Table::RollbackEpoch() {
   if (log_.empty() && touched_.empty()) return;
   while (!log_.empty()) PopVersion();
   EndEpoch();
-  if (has_strings_) CompactHeap(LiveStringBytes());  // an epoch that failed must not count against the next one
+  if (has_strings_) CompactHeap();  // an epoch that failed must not count against the next one
 }
 
 // Gives back what the epoch left unused. It can't fail: without memory for that, it is left for the next epoch.
@@ -238,23 +239,58 @@ void Table::EachString(Visit visit) const {
   }
 }
 
-uint64_t Table::LiveStringBytes() const {
-  uint64_t live = 0;
-  EachString([&](Slot slot, ColumnId column) { live += ReadStored(slot, column).s.size; });
-  return live;
+int64_t Table::StringBytes(Slot slot) const {
+  int64_t bytes = 0;
+  for (ColumnId column = 0; column < columns_.size(); ++column) {
+    if (columns_[column].kind == Kind::kString) bytes += static_cast<int64_t>(ReadStored(slot, column).s.size);
+  }
+  return bytes;
+}
+
+int64_t Table::StringBytes(const uint8_t* image) const {
+  int64_t bytes = 0;
+  for (const FlatColumn& column : columns_) {
+    if (column.kind == Kind::kString) {
+      Bytes text;
+      std::memcpy(&text, image, sizeof(text));
+      bytes += static_cast<int64_t>(text.size);
+    }
+    image += column.width;
+  }
+  return bytes;
+}
+
+// A row that changed in this epoch has its oldest version in the log: that one out, the present one in.
+Table::Outside Table::OutsideNow() const {
+  Outside now = outside_;
+  if (!has_outside_) return now;
+  const VersionId first = log_next_ - static_cast<VersionId>(log_.size() / version_bytes_);
+  for (uint64_t at = 0; at < log_.size(); at += version_bytes_) {
+    VersionHead head;
+    std::memcpy(&head, log_.data() + at, sizeof(head));
+    if ((head.header & ~kExistsBit) >= first) continue;  // not the oldest
+    const auto key = static_cast<int64_t>(index_.LongKeyBytes(head.slot));
+    if (head.header & kExistsBit) {
+      now.strings -= StringBytes(log_.data() + at + sizeof(head));
+      now.keys -= key;
+    }
+    if (Exists(head.slot)) {
+      now.strings += StringBytes(head.slot);
+      now.keys += key;
+    }
+  }
+  return now;
 }
 
 void Table::CompactHeapIfNeeded() {
-  if (!has_strings_ || heap_.used() < heap_compact_at_) return;
-  const uint64_t live = LiveStringBytes();
-  heap_compact_at_ = 2 * live + kHeapCompactBytes;  // no sooner: looking costs as much as there are rows
-  if (heap_.used() >= heap_compact_at_) CompactHeap(live);
+  if (has_strings_ && heap_.used() >= 2 * static_cast<uint64_t>(outside_.strings) + kHeapCompactBytes) CompactHeap();
 }
 
-void Table::CompactHeap(uint64_t live) {
+void Table::CompactHeap() {
+  assert(log_.empty());
   Arena fresh;
   try {
-    fresh.Reserve(live);
+    fresh.Reserve(static_cast<uint64_t>(outside_.strings));
   } catch (const std::bad_alloc&) {
     return;  // another time
   }
@@ -285,12 +321,19 @@ void Table::Load(std::span<const ColumnView> keys, std::span<const ColumnView> v
       }
       slot = FindOrAdd(Bytes{composite.data(), composite.size()});
     }
+    int64_t strings_before = Exists(slot) ? StringBytes(slot) : 0;
     for (ColumnId column = 0; column < columns_.size(); ++column) {
       Value value;
       values[column].Load(row, &value);
       Store(slot, column, value);
+      if (!Exists(slot)) continue;
+      outside_.strings += StringBytes(slot) - strings_before;
+      strings_before = StringBytes(slot);
     }
-    if (!Exists(slot)) SetExists(slot, true);  // last: there may be no memory for a string
+    if (Exists(slot)) continue;
+    SetExists(slot, true);  // last: there may be no memory for a string
+    outside_.strings += StringBytes(slot);
+    outside_.keys += static_cast<int64_t>(index_.LongKeyBytes(slot));
   }
   touched_.clear();
 }
@@ -419,9 +462,10 @@ ColumnBuffers Table::ExportValues(ColumnId column, std::span<const Slot> slots) 
 }
 
 uint64_t Table::bytes_used() const {
-  uint64_t row = sizeof(Header);
+  uint64_t row = sizeof(Header) + index_.bytes_per_key();
   for (const FlatColumn& column : columns_) row += column.width;
-  return index_.bytes_used() + (headers_.size() - free_.size()) * row + heap_.used();
+  const Outside outside = OutsideNow();
+  return rows_ * row + static_cast<uint64_t>(outside.strings + outside.keys);
 }
 
 uint64_t Table::bytes_reserved() const {
@@ -435,6 +479,15 @@ bool Table::Validate() const {
   for (Slot slot = 0; slot < headers_.size(); ++slot) live += Exists(slot);
   if (live != rows_ || !index_.Validate()) return false;
   if (index_.size() + free_.size() != headers_.size()) return false;
+  if (log_.empty() && touched_.empty() && index_.size() != rows_) return false;  // no key without a row stays
+  Outside found;
+  for (Slot slot = 0; slot < headers_.size(); ++slot) {
+    if (!Exists(slot)) continue;
+    found.strings += StringBytes(slot);
+    found.keys += static_cast<int64_t>(index_.LongKeyBytes(slot));
+  }
+  const Outside counted = OutsideNow();
+  if (found.strings != counted.strings || (has_outside_ && found.keys != counted.keys)) return false;
   VersionId id = log_next_ - static_cast<VersionId>(log_.size() / version_bytes_);
   for (uint64_t at = 0; at < log_.size(); at += version_bytes_, ++id) {
     VersionHead head;

@@ -182,7 +182,8 @@ class Table {
   // A row's key as people write it.
   std::string KeyText(Slot slot) const;
 
-  // What the rows take: goes down again when they do. Without the version log, which an epoch needs only while it runs.
+  // What the rows take that exist now, to the byte: not what an epoch needs only while it runs (older versions, values
+  // that were overwritten, keys that were only named). Looks at all versions of the epoch if there are strings.
   uint64_t bytes_used() const;
   // What is held from the system for them.
   uint64_t bytes_reserved() const;
@@ -207,6 +208,12 @@ class Table {
     Stamp replaced_by;
     Header header;  // of the row, when this was its newest version
     Slot slot;
+  };
+
+  // Bytes of rows that lie outside of their fixed part.
+  struct Outside {
+    int64_t strings = 0;
+    int64_t keys = 0;  // the long ones
   };
 
   bool Owned(Slot slot) const { return (headers_[slot] & ~kExistsBit) >= transaction_begin_; }
@@ -261,10 +268,12 @@ class Table {
   void EndEpoch();
   void FreeIfUnused(Slot slot);
   void CompactHeapIfNeeded();
-  void CompactHeap(uint64_t live);
+  void CompactHeap();
   template <class Visit>
   void EachString(Visit visit) const;
-  uint64_t LiveStringBytes() const;
+  int64_t StringBytes(Slot slot) const;
+  int64_t StringBytes(const uint8_t* image) const;  // of an entry of the log
+  Outside OutsideNow() const;
 
   TableSpec spec_;
   RowImage image_;
@@ -274,6 +283,7 @@ class Table {
   std::vector<uint8_t*> cells_;  // first cell of each column: what reading and writing need
   bool single_word_;             // one column of 8 bytes
   bool has_strings_ = false;
+  bool has_outside_;  // strings, or keys that may be long
   uint64_t rows_ = 0;
 
   Buffer log_;  // VersionHead + row image, version_bytes_ each
@@ -285,7 +295,7 @@ class Table {
   std::vector<Slot> free_;     // slots that no key has
   std::vector<Slot> touched_;  // slots added or emptied in this epoch: candidates for free_
   Arena heap_;                 // bytes of string values
-  uint64_t heap_compact_at_;   // bytes used at which it is worth to look how many of them live
+  Outside outside_;            // of the rows as they were before the log's first entry
 };
 
 }  // namespace morphspark
