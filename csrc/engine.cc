@@ -259,8 +259,11 @@ uint64_t Engine::state_rows() const {
   return rows;
 }
 
-uint64_t Engine::state_bytes() const {
+uint64_t Engine::state_bytes(uint64_t enough) const {
   uint64_t bytes = 0;
+  for (const auto& table : tables_) bytes += table->bytes_at_most();
+  if (bytes <= enough) return bytes;
+  bytes = 0;
   for (const auto& table : tables_) bytes += table->bytes_used();
   return bytes;
 }

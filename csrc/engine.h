@@ -83,7 +83,8 @@ class Engine {
   const Table& table(TableId id) const { return *tables_[id]; }
   std::vector<const TableSpec*> table_specs() const;
   uint64_t state_rows() const;
-  uint64_t state_bytes() const;
+  // Exact where it is more than `enough`; else at most that.
+  uint64_t state_bytes(uint64_t enough = 0) const;
   ThreadPool* pool() { return &pool_; }
   bool Validate() const;
 

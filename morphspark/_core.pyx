@@ -294,8 +294,8 @@ cdef class Engine:
             column = _native.GatherColumn(source[0], bits, offset_bytes, identity, first, rows, self.engine.pool())
         return export(move(column), array.type)
 
-    def state_size(self):
-        return self.engine.state_rows(), self.engine.state_bytes()
+    def state_size(self, uint64_t enough):
+        return self.engine.state_rows(), self.engine.state_bytes(enough)
 
     def validate(self):
         """For tests: every structure's invariants hold."""

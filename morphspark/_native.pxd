@@ -195,7 +195,7 @@ cdef extern from "engine.h" namespace "morphspark" nogil:
         void Rollback() except +
         const Table& table(uint32_t id)
         uint64_t state_rows()
-        uint64_t state_bytes()
+        uint64_t state_bytes(uint64_t enough)
         ThreadPool* pool()
         cbool Validate() except +
 

@@ -64,8 +64,8 @@ class Core(Protocol):
     def gather(self, column: pa.Array, order: pa.Array | None) -> pa.Array:
         """A pass-through column in transaction order, as canonical Arrow."""
 
-    def state_size(self) -> tuple[int, int]:
-        """Rows and bytes of all tables, with what an executed but uncommitted epoch added."""
+    def state_size(self, enough: int = 0) -> tuple[int, int]:
+        """Rows and bytes of all tables, with what an executed epoch added; bytes are exact if more than `enough`."""
 
     def close(self) -> None: ...
 

@@ -210,7 +210,7 @@ class Engine:
         return before.bound
 
     def _check_state_size(self, more: int = 0) -> None:
-        size = self._core.state_size()[1] + more
+        size = self._core.state_size(enough=self.config.max_state_bytes - more)[1] + more
         if size > self.config.max_state_bytes:
             raise LimitError(
                 f"the state would take {size} bytes, more than max_state_bytes={self.config.max_state_bytes}; "

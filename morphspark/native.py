@@ -107,8 +107,8 @@ class NativeCore:
             return canonical(column if order is None else column.take(order))
         return self._engine.gather(column, *layout, None if order is None else order.to_numpy())
 
-    def state_size(self) -> tuple[int, int]:
-        return self._engine.state_size()
+    def state_size(self, enough: int = 0) -> tuple[int, int]:
+        return self._engine.state_size(max(enough, 0))
 
     def validate(self) -> bool:
         return self._engine.validate()

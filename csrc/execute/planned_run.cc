@@ -99,9 +99,12 @@ void PlannedRun::Explore(const Strategy& strategy, const Input& input, ThreadPoo
     });
     if (!crew.failed() || batch->stopped()) return;
     // An abort redoes the batch, now by whole transactions, which need no second redo.
+    const double explored = report->explore;
     batch->Reset();
     TransactionCrew whole(batch, workers);
     run_transactions(Exploration::kBfs, &whole);
+    report->redo = report->explore - explored;
+    report->explore = explored;
     report->redone = graph_.tasks;
   } else if (strategy.scheme != Scheme::kExplore) {
     TransactionCrew crew(batch, workers);

@@ -48,6 +48,7 @@ class KeyIndex {
   uint64_t size() const { return size_; }
   // What a key takes: every one this much, and a long one its own bytes beside.
   uint64_t bytes_per_key() const;
+  uint64_t long_key_bytes() const { return heap_live_; }  // of all keys that are not in place
   uint64_t LongKeyBytes(Slot slot) const {
     return integer_keys_ || strings_[slot].size <= StoredKey::kInline ? 0 : strings_[slot].size;
   }

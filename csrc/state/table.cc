@@ -40,7 +40,6 @@ Table::Table(TableSpec spec) : spec_(std::move(spec)), image_(spec_), index_(IsI
   }
   version_bytes_ = (version_bytes_ + 7) / 8 * 8;
   single_word_ = columns_.size() == 1 && columns_[0].width == 8;
-  has_outside_ = has_strings_ || !index_.integer_keys();
   for (ColumnId column = 0; column < spec_.defaults.size(); ++column) {
     const std::string& text = spec_.default_text[column];
     if (spec_.columns[column] == Kind::kString) spec_.defaults[column].s = {text.data(), text.size()};
@@ -263,7 +262,7 @@ int64_t Table::StringBytes(const uint8_t* image) const {
 // A row that changed in this epoch has its oldest version in the log: that one out, the present one in.
 Table::Outside Table::OutsideNow() const {
   Outside now = outside_;
-  if (!has_outside_) return now;
+  if (!has_strings_ && index_.long_key_bytes() == 0) return {};  // most tables: nothing to look at
   const VersionId first = log_next_ - static_cast<VersionId>(log_.size() / version_bytes_);
   for (uint64_t at = 0; at < log_.size(); at += version_bytes_) {
     VersionHead head;
@@ -468,6 +467,12 @@ uint64_t Table::bytes_used() const {
   return rows_ * row + static_cast<uint64_t>(outside.strings + outside.keys);
 }
 
+uint64_t Table::bytes_at_most() const {
+  uint64_t row = sizeof(Header) + index_.bytes_per_key();
+  for (const FlatColumn& column : columns_) row += column.width;
+  return rows_ * row + heap_.used() + index_.long_key_bytes();
+}
+
 uint64_t Table::bytes_reserved() const {
   uint64_t bytes = index_.bytes_reserved() + headers_.capacity() * sizeof(Header) + log_.capacity() + heap_.reserved();
   for (const FlatColumn& column : columns_) bytes += column.bytes.capacity();
@@ -487,7 +492,7 @@ bool Table::Validate() const {
     found.keys += static_cast<int64_t>(index_.LongKeyBytes(slot));
   }
   const Outside counted = OutsideNow();
-  if (found.strings != counted.strings || (has_outside_ && found.keys != counted.keys)) return false;
+  if (found.strings != counted.strings || found.keys != counted.keys) return false;
   VersionId id = log_next_ - static_cast<VersionId>(log_.size() / version_bytes_);
   for (uint64_t at = 0; at < log_.size(); at += version_bytes_, ++id) {
     VersionHead head;

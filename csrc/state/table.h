@@ -185,6 +185,8 @@ class Table {
   // What the rows take that exist now, to the byte: not what an epoch needs only while it runs (older versions, values
   // that were overwritten, keys that were only named). Looks at all versions of the epoch if there are strings.
   uint64_t bytes_used() const;
+  // The same or more, without a look at anything.
+  uint64_t bytes_at_most() const;
   // What is held from the system for them.
   uint64_t bytes_reserved() const;
   // Index, headers, counts and chains agree; for tests.
@@ -283,7 +285,6 @@ class Table {
   std::vector<uint8_t*> cells_;  // first cell of each column: what reading and writing need
   bool single_word_;             // one column of 8 bytes
   bool has_strings_ = false;
-  bool has_outside_;  // strings, or keys that may be long
   uint64_t rows_ = 0;
 
   Buffer log_;  // VersionHead + row image, version_bytes_ each
