@@ -20,7 +20,7 @@ constexpr double kNewest = 0.3;  // weight of the newest measurement
 constexpr double kMuchSlower = 1.6;
 constexpr int kSlowInARow = 2;
 constexpr size_t kContextsMax = 512;
-constexpr int64_t kSample = 512;
+constexpr int64_t kSample = 128;
 
 uint64_t Bucket(double share) {
   return share <= 0 ? 0 : static_cast<uint64_t>(std::clamp(std::log2(share) + 16, 0.0, 15.0));

@@ -1,5 +1,6 @@
 // What operations on rows mean, for both machines, wherever the rows are: which failure comes first, and what happens
-// if there is none. Every function says how it fails, or kFine; nothing has changed if it fails.
+// if there is none. Every function says how it fails, or kFine; nothing has changed if it fails. The usual ones are
+// always inlined: a call would cost as much as they do.
 #pragma once
 
 #include "program/arithmetic.h"
@@ -7,7 +8,8 @@
 namespace morphspark {
 
 template <Kind kind, class Rows>
-Failure ReadColumn(const Rows& rows, TableId table, RowHandle row, ColumnId column, Value* out) {
+[[gnu::always_inline]] inline Failure ReadColumn(const Rows& rows, TableId table, RowHandle row, ColumnId column,
+                                                 Value* out) {
   if (row == kNullKey) [[unlikely]]
     return kKeyFailure;
   if (!rows.Readable(table, row)) [[unlikely]]
@@ -17,7 +19,8 @@ Failure ReadColumn(const Rows& rows, TableId table, RowHandle row, ColumnId colu
 }
 
 template <Kind kind, class Rows>
-Failure WriteColumn(Rows& rows, TableId table, RowHandle row, ColumnId column, const Value& value, bool null) {
+[[gnu::always_inline]] inline Failure WriteColumn(Rows& rows, TableId table, RowHandle row, ColumnId column,
+                                                  const Value& value, bool null) {
   if (row == kNullKey) [[unlikely]]
     return kKeyFailure;
   if (null) [[unlikely]]
@@ -31,7 +34,8 @@ Failure WriteColumn(Rows& rows, TableId table, RowHandle row, ColumnId column, c
 // row.column += by, or -=.
 enum class Change { kIncrease, kDecrease };
 template <Kind kind, Change change, class Rows>
-Failure UpdateColumn(Rows& rows, TableId table, RowHandle row, ColumnId column, const Value& by, bool null) {
+[[gnu::always_inline]] inline Failure UpdateColumn(Rows& rows, TableId table, RowHandle row, ColumnId column,
+                                                   const Value& by, bool null) {
   static_assert(kind == Kind::kInt64 || kind == Kind::kFloat64);
   if (row == kNullKey) [[unlikely]]
     return kKeyFailure;
