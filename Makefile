@@ -64,7 +64,8 @@ test: native-test pytest ## every test: native, then Python (under 10 minutes on
 pytest: build ## the Python tests; choose some with ARGS='-k ledger'
 	@$(BIN)/python -m pytest $(ARGS)
 
-fuzz: build ## the property tests, for long, with the seed of each round
+fuzz: build ## 10,000 seeded interleavings, then the property tests, for long, with the seed of each round
+	@MORPHSPARK_SEEDS=10000 $(MAKE) --no-print-directory native-test NATIVE_ARGS=--run_test=strategies
 	@MORPHSPARK_FUZZ=long $(BIN)/python -m pytest -s tests/test_properties.py $(ARGS)
 
 BENCH ?= engine sink
