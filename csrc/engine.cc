@@ -190,6 +190,8 @@ Status Engine::RunBatches(const EpochInput& input, EpochResult* result, std::vec
     } else if (input.strategy) {
       advice.strategy = *input.strategy;
       if (input.punctuation > 0) advice.transactions = std::min(input.punctuation, left);
+    } else if (const auto known = adviser_.WithoutALook(left, input.punctuation)) {
+      advice = *known;
     } else {
       advice = adviser_.Next(LookAtBatch(plan, begin, order.running), Workers(input), input.punctuation);
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 
 namespace morphspark {
 namespace {
@@ -20,6 +21,7 @@ constexpr double kNewest = 0.3;  // weight of the newest measurement
 constexpr double kMuchSlower = 1.6;
 constexpr int kSlowInARow = 2;
 constexpr size_t kContextsMax = 512;
+constexpr int kUnlooked = 15;  // batches in a row
 constexpr int64_t kSample = 128;
 
 uint64_t Bucket(double share) {
@@ -125,6 +127,15 @@ int Adviser::Best(const Context& context) const {
   return best;
 }
 
+std::optional<Adviser::Advice> Adviser::WithoutALook(int64_t transactions, int64_t punctuation) {
+  const auto context = contexts_.find(last_context_);
+  if (unlooked_ == 0 || context == contexts_.end()) return std::nullopt;
+  --unlooked_;
+  if (punctuation > 0) transactions = std::min(punctuation, transactions);
+  const double predicted = context->second.records[0].seconds * static_cast<double>(transactions);
+  return Advice{Arms()[0].strategy, transactions, predicted, Why::kBest, 0, last_context_};
+}
+
 Adviser::Advice Adviser::Next(const BatchFeatures& features, int workers, int64_t punctuation) {
   const int64_t limit = punctuation > 0 ? std::min(punctuation, features.transactions) : features.transactions;
   if (features.transactions < kSmall) return {.strategy = {}, .transactions = limit, .why = Why::kSmall, .arm = -1};
@@ -144,10 +155,13 @@ Adviser::Advice Adviser::Next(const BatchFeatures& features, int workers, int64_
   if (serial.runs == 0) return advise(0, kFirstLook, Why::kFirstLook);
   const int best = Best(context);
   const double least = context.records[best].seconds;
+  double lowest = std::numeric_limits<double>::infinity();  // bound of any arm but serial
   for (int arm = 1; arm < static_cast<int>(arms.size()); ++arm) {
     const Record& record = context.records[arm];
     const bool columns = arms[arm].strategy.unit == Unit::kStratum;
     if (workers == 1 && !columns) continue;
+    const double bound = overhead_ * features.accesses + serial.seconds / (workers * arms[arm].gain);
+    lowest = std::min(lowest, bound);
     if (punctuation > 0 && arms[arm].after >= 0) continue;  // there is only one size
     if (arms[arm].after >= 0) {
       const Record& smaller = context.records[arms[arm].after];
@@ -155,7 +169,6 @@ Adviser::Advice Adviser::Next(const BatchFeatures& features, int workers, int64_
     }
     if (arms[arm].transactions > kTrialBatch && features.transactions < 2 * kTrialBatch) continue;
     if (record.runs == 0) {
-      const double bound = overhead_ * features.accesses + serial.seconds / (workers * arms[arm].gain);
       if (bound < kWorthATrial * least) return advise(arm, arms[arm].transactions, Why::kTrial);
     } else if (record.runs < kRunsEnough && record.seconds < kClose * least) {
       return advise(arm, arms[arm].transactions, Why::kTrial);
@@ -167,6 +180,7 @@ Adviser::Advice Adviser::Next(const BatchFeatures& features, int workers, int64_
     if (arm != best && close && decisions_ - record.last > kDecisionsBetween)
       return advise(arm, std::min(arms[arm].transactions, kTrialBatch), Why::kAgain);
   }
+  if (best == 0 && lowest > least) unlooked_ = kUnlooked;
   return advise(best, arms[best].transactions, Why::kBest);
 }
 
@@ -185,6 +199,7 @@ void Adviser::Learn(const Advice& advice, const BatchReport& report) {
   const double seconds = report.seconds / transactions;
   const bool much_slower = record.runs >= kRunsEnough && seconds > kMuchSlower * record.seconds;
   context.slow = much_slower ? context.slow + 1 : 0;
+  if (much_slower) unlooked_ = 0;
   if (context.inherited) {
     const bool other = seconds > kMuchSlower * record.seconds || record.seconds > kMuchSlower * seconds;
     if (record.runs && other) context.slow = kSlowInARow;

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -52,6 +53,9 @@ class Adviser {
     uint64_t context = 0;
   };
 
+  // While functions are so cheap that nothing could win over `serial`, most batches are not even looked at: advice for
+  // the next of them, without features.
+  std::optional<Advice> WithoutALook(int64_t transactions, int64_t punctuation);
   // For the next transactions of an epoch. `punctuation`: how many at once, if the user says so.
   Advice Next(const BatchFeatures& features, int workers, int64_t punctuation);
   void Learn(const Advice& advice, const BatchReport& report);
@@ -84,6 +88,7 @@ class Adviser {
   uint64_t decisions_ = 0;
   double overhead_ = 40e-9;  // of planning and installing, seconds per access
   double aborts_ = 0;        // share of the last batch
+  int unlooked_ = 0;         // batches that need no look
 };
 
 }  // namespace morphspark
