@@ -14,13 +14,13 @@ from .errors import (
     TraceError,
 )
 from .program import Program
-from .trace import absolute as abs
-from .trace import all_of as all
-from .trace import any_of as any
-from .trace import coalesce, count, each, mean, require, when, where
-from .trace import largest as max
-from .trace import smallest as min
-from .trace import total as sum
+from .words import absolute as abs
+from .words import all_of as all
+from .words import any_of as any
+from .words import coalesce, count, each, mean, require, when, where
+from .words import largest as max
+from .words import smallest as min
+from .words import total as sum
 
 __version__ = "0.1.0"
 

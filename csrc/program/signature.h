@@ -53,19 +53,9 @@ void EachSource(const Instruction& one, Visit visit) {
     case Op::kDecimalUp:
     case Op::kEmit:
       return visit(one.a);
-    case Op::kWriteI:
-    case Op::kWriteF:
-    case Op::kWriteB:
-    case Op::kWriteS:
-    case Op::kWriteD:
-    case Op::kIncreaseI:
-    case Op::kDecreaseI:
-    case Op::kIncreaseF:
-    case Op::kDecreaseF:
-    case Op::kStore:
-      return visit(one.b);
     default:
-      return;
+      // Whatever writes to a row has its value in `b`, but for what makes and removes whole rows.
+      if (ChangesRow(one.op) && one.op != Op::kInsert && one.op != Op::kDelete) visit(one.b);
   }
 }
 
