@@ -162,6 +162,7 @@ cdef extern from "engine.h" namespace "morphspark" nogil:
         optional[OrderKey] last_key
         uint64_t max_string_bytes
         optional[Strategy] strategy
+        vector[Strategy] nested
         int64_t punctuation
         optional[uint64_t] interleaving
         int interleaved_workers

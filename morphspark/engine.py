@@ -24,6 +24,7 @@ from .errors import ClosedError, ConfigError, EpochError, LimitError, SchemaErro
 from .explain import Explanation
 from .metrics import Metrics, breakdown, main_strategy
 from .program import TableSpec
+from .strategy import by_transaction
 from .trace import unknown_name
 from .types import Type
 
@@ -54,6 +55,8 @@ class Engine:
         self.config = config or Config()
         self.metrics = Metrics()
         self.program = app.program
+        if isinstance(self.config.strategy, Mapping):
+            by_transaction(self.config.strategy, [one.name for one in self.program.transactions])
         self._core = core or _native_core(self.program.tables, self.config)
         self._committed = self._prepared = _Committed(Progress(), dict(app.events or {}))
         self._lock = threading.RLock()

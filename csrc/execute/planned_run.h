@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "execute/explorer.h"
+#include "execute/nest.h"
 #include "execute/operation_crew.h"
 #include "execute/planned_batch.h"
 #include "execute/strategy.h"
@@ -49,6 +50,7 @@ class PlannedRun {
     bool observe = false;                  // time every unit
     uint32_t lanes_min = 0;                // see EpochInput
     const Poll& poll;
+    std::span<const Strategy> nested = {};  // by type of transaction, for Scheme::kNested
   };
   Status Run(const Strategy& strategy, const Input& input, ThreadPool* pool, Verdicts* verdicts, BatchReport* report);
 
@@ -64,6 +66,7 @@ class PlannedRun {
   ExplorerMemory explorer_memory_;
   OperationMemory operation_memory_;
   std::deque<LaneMemory> lane_memory_;  // by worker
+  NestMemory nest_memory_;
 };
 
 }  // namespace morphspark

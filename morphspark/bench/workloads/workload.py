@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 import morphspark as ms
+from morphspark.native import NativeCore
+from morphspark.strategy import Strategy
 
 
 @dataclass(frozen=True)
@@ -21,9 +23,10 @@ class Workload:
     def batch(self, number: int) -> pa.Table:
         return self.generate(self.events, number * self.events)
 
-    def open(self, config: ms.Config) -> ms.Engine:
-        """An engine in the initial state."""
-        engine = self.app.open(config=config)
+    def open(self, config: ms.Config, forced: Strategy | None = None) -> ms.Engine:
+        """An engine in the initial state. `forced`: a strategy that is for benchmarks only."""
+        core = None if forced is None else NativeCore(self.app.program.tables, config, forced=forced)
+        engine = ms.Engine(self.app, None, config, core=core)
         for table, rows in self.state.items():
             engine.load(table, rows)
         return engine
