@@ -58,6 +58,7 @@ WHY = (
     "again, as it was close to the best a while ago",
     "keys are known only when transactions run",
     "too few transactions to be worth a choice",
+    "to learn what planning costs on this machine",
 )
 _NAMES = {**{strategy: name for name, strategy in reversed(FIXED.items())}, NESTED: "nested", NOLOCK: "nolock"}
 

@@ -7,6 +7,9 @@
 //
 //     no arm can take less than planning does, plus its share of the work that `serial` takes alone
 //
+// Both are measured: what a transaction costs by a first look at some thousand, what planning costs by one small batch
+// that is planned whatever may come of it (calibration), and both from then on by every batch that runs so.
+//
 // Where functions are cheap that bound is above `serial`, and nothing else is ever tried. Otherwise arms that could
 // win are tried on a small batch each, large batches only for those that did well; afterwards the best runs, and
 // others that were close are tried again now and then. If the best is suddenly much slower than it was, all are.
@@ -30,6 +33,7 @@ enum class Why : uint32_t {
   kAgain,        // it was close to the best, a while ago
   kUnplannable,  // keys are known only when transactions run
   kSmall,        // too few transactions to be worth a thought
+  kCalibration,  // what planning costs on this machine is not known yet
 };
 
 // What a batch is like, found without its graph.
@@ -86,7 +90,8 @@ class Adviser {
   std::unordered_map<uint64_t, Context> contexts_;
   uint64_t last_context_ = 0;
   uint64_t decisions_ = 0;
-  double overhead_ = 40e-9;  // of planning and installing, seconds per access
+  double overhead_ = 0;      // of planning and installing, seconds per access
+  bool calibrated_ = false;  // it was measured
   double aborts_ = 0;        // share of the last batch
   int unlooked_ = 0;         // batches that need no look
 };
