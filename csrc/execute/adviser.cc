@@ -133,14 +133,15 @@ std::optional<Adviser::Advice> Adviser::WithoutALook(int64_t transactions, int64
   if (unlooked_ == 0 || context == contexts_.end()) return std::nullopt;
   --unlooked_;
   transactions = std::min(transactions, punctuation > 0 ? punctuation : kLargeBatch);
-  const double predicted = context->second.records[0].seconds * static_cast<double>(transactions);
-  return Advice{Arms()[0].strategy, transactions, predicted, Why::kBest, 0, last_context_};
+  const double predicted = context->second.records[0].seconds * accesses_ * static_cast<double>(transactions);
+  return Advice{Arms()[0].strategy, transactions, predicted, Why::kBest, 0, last_context_, accesses_};
 }
 
 Adviser::Advice Adviser::Next(const BatchFeatures& features, int workers, int64_t punctuation) {
   const int64_t limit = punctuation > 0 ? std::min(punctuation, features.transactions) : features.transactions;
   if (features.transactions < kSmall) return {.strategy = {}, .transactions = limit, .why = Why::kSmall, .arm = -1};
   ++decisions_;
+  accesses_ = std::max(features.accesses, 1.0);
   if (contexts_.size() > kContextsMax) contexts_.clear();
   const uint64_t key = Key(features);
   const std::vector<Arm>& arms = Arms();
@@ -149,8 +150,8 @@ Adviser::Advice Adviser::Next(const BatchFeatures& features, int workers, int64_
     transactions = std::min(transactions, limit);
     // What would be left is too little for a batch of its own.
     if (punctuation <= 0 && features.transactions - transactions < kSmall) transactions = features.transactions;
-    const double predicted = context.records[arm].seconds * static_cast<double>(transactions);
-    return Advice{arms[arm].strategy, transactions, predicted, why, arm, key};
+    const double predicted = context.records[arm].seconds * accesses_ * static_cast<double>(transactions);
+    return Advice{arms[arm].strategy, transactions, predicted, why, arm, key, accesses_};
   };
   const Record& serial = context.records[0];
   if (serial.runs == 0) return advise(0, kFirstLook, Why::kFirstLook);
@@ -162,7 +163,7 @@ Adviser::Advice Adviser::Next(const BatchFeatures& features, int workers, int64_
     const Record& record = context.records[arm];
     const bool columns = arms[arm].strategy.unit == Unit::kStratum;
     if (workers == 1 && !columns) continue;
-    const double bound = overhead_ * features.accesses + serial.seconds / (workers * arms[arm].gain);
+    const double bound = overhead_ + serial.seconds / (workers * arms[arm].gain);
     lowest = std::min(lowest, bound);
     if (punctuation > 0 && arms[arm].after >= 0) continue;  // there is only one size
     if (arms[arm].after >= 0) {
@@ -199,7 +200,7 @@ void Adviser::Learn(const Advice& advice, const BatchReport& report) {
   if (found == contexts_.end()) return;
   Context& context = found->second;
   Record& record = context.records[advice.arm];
-  const double seconds = report.seconds / transactions;
+  const double seconds = report.seconds / (transactions * advice.accesses);
   const bool much_slower = record.runs >= kRunsEnough && seconds > kMuchSlower * record.seconds;
   context.slow = much_slower ? context.slow + 1 : 0;
   if (much_slower) unlooked_ = 0;

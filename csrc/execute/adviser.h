@@ -2,8 +2,9 @@
 //
 // What can be chosen is a short list of *arms*: a strategy and a size of batch. What a batch is like is its *context*:
 // the mix of transactions, how often a sample of it meets the same rows, how many of the last batch aborted. For each
-// context the adviser keeps what a transaction took with each arm, a moving average of measured times. So it needs no
-// model of a workload or a machine, only a bound that spares it most trials:
+// context the adviser keeps what an access took with each arm (long transactions take longer, whatever the arm), a
+// moving average of measured times. So it needs no model of a workload or a machine, only a bound that spares it most
+// trials:
 //
 //     no arm can take less than planning does, plus its share of the work that `serial` takes alone
 //
@@ -55,6 +56,7 @@ class Adviser {
     Why why = Why::kConfigured;
     int arm = 0;
     uint64_t context = 0;
+    double accesses = 1;  // per transaction
   };
 
   // While functions are so cheap that nothing could win over `serial`, most batches are not even looked at: advice for
@@ -72,7 +74,7 @@ class Adviser {
     int after;             // tried only if this one did well; -1: always
   };
   struct Record {
-    double seconds = 0;  // per transaction
+    double seconds = 0;  // per access
     uint32_t runs = 0;
     uint64_t last = 0;  // decision in which it ran last
   };
@@ -94,6 +96,7 @@ class Adviser {
   bool calibrated_ = false;  // it was measured
   double aborts_ = 0;        // share of the last batch
   int unlooked_ = 0;         // batches that need no look
+  double accesses_ = 1;      // per transaction, when looked at last
 };
 
 }  // namespace morphspark
