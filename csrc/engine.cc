@@ -222,6 +222,7 @@ Status Engine::RunBatches(const EpochInput& input, EpochResult* result, std::vec
     report.transactions = advice.transactions;
     report.predicted = advice.predicted;
     report.why = static_cast<uint32_t>(advice.why);
+    report.inputs = advice.inputs;
     MORPHSPARK_RETURN_IF_ERROR(RunBatch(input, context, plan, &report));
     adviser_.Learn(advice, report);
     result->batches.push_back(report);

@@ -112,11 +112,15 @@ cdef extern from "execute/strategy.h" namespace "morphspark" nogil:
 
 
 cdef extern from "execute/planned_run.h" namespace "morphspark" nogil:
+    cdef cppclass DecisionInputs:
+        double accesses, same_row, distinct_rows, aborts, serial, planning
+
     cdef cppclass BatchReport:
         Strategy strategy
         int64_t begin, transactions, aborted
         double predicted, seconds
         uint32_t why
+        DecisionInputs inputs
         int64_t accesses, dependencies, redone
         uint32_t levels, units
         double plan, construct, explore, waiting, useful, redo, install

@@ -133,25 +133,30 @@ std::optional<Adviser::Advice> Adviser::WithoutALook(int64_t transactions, int64
   if (unlooked_ == 0 || context == contexts_.end()) return std::nullopt;
   --unlooked_;
   transactions = std::min(transactions, punctuation > 0 ? punctuation : kLargeBatch);
-  const double predicted = context->second.records[0].seconds * accesses_ * static_cast<double>(transactions);
-  return Advice{Arms()[0].strategy, transactions, predicted, Why::kBest, 0, last_context_, accesses_};
+  return Advise(context->second, 0, transactions, Why::kBest);
+}
+
+Adviser::Advice Adviser::Advise(const Context& context, int arm, int64_t transactions, Why why) const {
+  const double accesses = std::max(inputs_.accesses, 1.0);
+  const double predicted = context.records[arm].seconds * accesses * static_cast<double>(transactions);
+  return {Arms()[arm].strategy, transactions, predicted, why, arm, last_context_, accesses, inputs_};
 }
 
 Adviser::Advice Adviser::Next(const BatchFeatures& features, int workers, int64_t punctuation) {
   const int64_t limit = punctuation > 0 ? std::min(punctuation, features.transactions) : features.transactions;
   if (features.transactions < kSmall) return {.strategy = {}, .transactions = limit, .why = Why::kSmall, .arm = -1};
   ++decisions_;
-  accesses_ = std::max(features.accesses, 1.0);
   if (contexts_.size() > kContextsMax) contexts_.clear();
   const uint64_t key = Key(features);
   const std::vector<Arm>& arms = Arms();
   Context& context = Enter(key);
+  inputs_ = {features.accesses, features.same_row,          features.distinct_rows,
+             aborts_,           context.records[0].seconds, overhead_};
   const auto advise = [&](int arm, int64_t transactions, Why why) {
     transactions = std::min(transactions, limit);
     // What would be left is too little for a batch of its own.
     if (punctuation <= 0 && features.transactions - transactions < kSmall) transactions = features.transactions;
-    const double predicted = context.records[arm].seconds * accesses_ * static_cast<double>(transactions);
-    return Advice{arms[arm].strategy, transactions, predicted, why, arm, key, accesses_};
+    return Advise(context, arm, transactions, why);
   };
   const Record& serial = context.records[0];
   if (serial.runs == 0) return advise(0, kFirstLook, Why::kFirstLook);

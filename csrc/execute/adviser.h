@@ -57,6 +57,7 @@ class Adviser {
     int arm = 0;
     uint64_t context = 0;
     double accesses = 1;  // per transaction
+    DecisionInputs inputs = {};
   };
 
   // While functions are so cheap that nothing could win over `serial`, most batches are not even looked at: advice for
@@ -88,6 +89,8 @@ class Adviser {
   uint64_t Key(const BatchFeatures& features) const;
   Context& Enter(uint64_t key);
   int Best(const Context& context) const;
+  // Of the context that was entered last.
+  Advice Advise(const Context& context, int arm, int64_t transactions, Why why) const;
 
   std::unordered_map<uint64_t, Context> contexts_;
   uint64_t last_context_ = 0;
@@ -96,7 +99,7 @@ class Adviser {
   bool calibrated_ = false;  // it was measured
   double aborts_ = 0;        // share of the last batch
   int unlooked_ = 0;         // batches that need no look
-  double accesses_ = 1;      // per transaction, when looked at last
+  DecisionInputs inputs_;    // when looked at last
 };
 
 }  // namespace morphspark
