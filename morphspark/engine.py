@@ -24,7 +24,7 @@ from .errors import ClosedError, ConfigError, EpochError, LimitError, SchemaErro
 from .explain import Explanation
 from .metrics import Metrics, breakdown, main_strategy
 from .program import TableSpec
-from .strategy import by_transaction
+from .strategy import check_names
 from .trace import unknown_name
 from .types import Type
 
@@ -56,7 +56,7 @@ class Engine:
         self.metrics = Metrics()
         self.program = app.program
         if isinstance(self.config.strategy, Mapping):
-            by_transaction(self.config.strategy, [one.name for one in self.program.transactions])
+            check_names(self.config.strategy, [one.name for one in self.program.transactions])
         self._core = core or _native_core(self.program.tables, self.config)
         self._committed = self._prepared = _Committed(Progress(), dict(app.events or {}))
         self._lock = threading.RLock()
