@@ -10,20 +10,26 @@ namespace {
 
 constexpr int64_t kSmall = 256;         // transactions that are never worth a thought
 constexpr int64_t kFirstLook = 4096;    // transactions that tell what one costs
-constexpr int64_t kCalibration = 2048;  // transactions that tell what planning costs
+constexpr int64_t kCalibration = 1024;  // transactions that tell what planning costs
+constexpr int kCalibrations = 2;        // the first of them finds no memory yet
 constexpr int64_t kTrialBatch = 8192;
 constexpr int64_t kLargeBatch = 1 << 16;
 constexpr double kWorthATrial = 0.9;  // of the best, at least as good as this by its bound
 constexpr double kDidWell = 1.5;      // times the best, and its larger batches are tried
 constexpr double kClose = 1.3;        // times the best, and it is tried again now and then
 constexpr uint32_t kRunsEnough = 2;   // measurements are noisy: of close ones, so many at least
+constexpr double kHopeless = 4;       // times the best, and it is not worth a second look
 constexpr uint64_t kDecisionsBetween = 64;
+constexpr uint64_t kPatienceMax = 4096;
 constexpr double kNewest = 0.3;  // weight of the newest measurement
 constexpr double kMuchSlower = 1.6;
 constexpr int kSlowInARow = 2;
 constexpr size_t kContextsMax = 512;
-constexpr int kUnlooked = 15;  // batches in a row
-constexpr int64_t kSample = 128;
+constexpr int kUnlookedCheap = 15;  // batches in a row, where nothing could win over serial
+constexpr int kUnlookedSteady = 7;  // where the same was best
+constexpr int kSteady = 8;          // so often in a row
+constexpr int64_t kSampleMin = 32, kSampleMax = 128;
+constexpr int64_t kSampleShare = 16;  // one of so many
 
 uint64_t Bucket(double share) {
   return share <= 0 ? 0 : static_cast<uint64_t>(std::clamp(std::log2(share) + 16, 0.0, 15.0));
@@ -34,7 +40,8 @@ uint64_t Bucket(double share) {
 BatchFeatures LookAtBatch(const PlanInput& input, int64_t begin, int64_t end) {
   BatchFeatures features;
   features.transactions = end - begin;
-  const int64_t step = std::max<int64_t>((end - begin) / kSample, 1);
+  const int64_t sample = std::clamp((end - begin) / kSampleShare, kSampleMin, kSampleMax);
+  const int64_t step = std::max<int64_t>((end - begin) / sample, 1);
   std::vector<uint64_t> rows;
   std::vector<uint32_t> types(input.code.transactions.size() + 1, 0);
   int64_t looked = 0;
@@ -115,6 +122,7 @@ Adviser::Context& Adviser::Enter(uint64_t key) {
     context.records.resize(Arms().size());
     found = contexts_.emplace(key, std::move(context)).first;
   }
+  if (key != last_context_) steady_ = 0;
   last_context_ = key;
   return found->second;
 }
@@ -131,9 +139,14 @@ int Adviser::Best(const Context& context) const {
 std::optional<Adviser::Advice> Adviser::WithoutALook(int64_t transactions, int64_t punctuation) {
   const auto context = contexts_.find(last_context_);
   if (unlooked_ == 0 || context == contexts_.end()) return std::nullopt;
+  const int best = Best(context->second);
+  if (best < 0) return std::nullopt;
   --unlooked_;
-  transactions = std::min(transactions, punctuation > 0 ? punctuation : kLargeBatch);
-  return Advise(context->second, 0, transactions, Why::kBest);
+  ++decisions_;
+  const int64_t limit = punctuation > 0 ? punctuation : Arms()[best].transactions;
+  // What would be left is too little for a batch of its own.
+  if (punctuation > 0 || transactions - limit >= kSmall) transactions = std::min(transactions, limit);
+  return Advise(context->second, best, transactions, Why::kBest);
 }
 
 Adviser::Advice Adviser::Advise(const Context& context, int arm, int64_t transactions, Why why) const {
@@ -142,64 +155,85 @@ Adviser::Advice Adviser::Advise(const Context& context, int arm, int64_t transac
   return {Arms()[arm].strategy, transactions, predicted, why, arm, last_context_, accesses, inputs_};
 }
 
+std::optional<Adviser::Choice> Adviser::FindTrial(Context* context, const BatchFeatures& features, int workers,
+                                                  int64_t punctuation, int best) {
+  const std::vector<Arm>& arms = Arms();
+  const Record& serial = context->records[0];
+  const double least = context->records[best].seconds;
+  for (int arm = 1; arm < static_cast<int>(arms.size()); ++arm) {
+    Record& record = context->records[arm];
+    const auto [strategy, size, gain, after] = arms[arm];
+    if (workers == 1 && strategy.unit != Unit::kStratum) continue;
+    if (after >= 0) {  // a larger batch of an arm that did well
+      const Record& smaller = context->records[after];
+      if (punctuation > 0 || smaller.runs == 0 || smaller.seconds > kDidWell * least) continue;
+      if (features.transactions < 2 * kTrialBatch) continue;
+    }
+    const bool could_win = Bound(*context, arm, workers) < kWorthATrial * least;
+    const bool close = record.seconds < kClose * least;
+    const bool promising = close || (could_win && record.seconds < kHopeless * least);
+    if (record.runs == 0 ? could_win : record.runs < kRunsEnough && promising) return Choice{arm, size, Why::kTrial};
+    if (arm == best || record.runs == 0 || !(close || could_win)) continue;
+    if (decisions_ - record.last <= (close ? kDecisionsBetween : record.patience)) continue;
+    if (!close) record.patience = std::min(2 * record.patience, kPatienceMax);
+    return Choice{arm, std::min(size, kTrialBatch), Why::kAgain};
+  }
+  const bool serial_is_close = best != 0 && serial.seconds < kClose * least;
+  if (serial_is_close && decisions_ - serial.last > kDecisionsBetween) return Choice{0, kTrialBatch, Why::kAgain};
+  return std::nullopt;
+}
+
+// What an access takes with an arm at least.
+double Adviser::Bound(const Context& context, int arm, int workers) const {
+  return overhead_ + context.records[0].seconds / (workers * Arms()[arm].gain);
+}
+
+bool Adviser::NothingCouldWin(const Context& context, int workers) const {
+  for (int arm = 1; arm < static_cast<int>(Arms().size()); ++arm) {
+    if (Bound(context, arm, workers) <= context.records[0].seconds) return false;
+  }
+  return true;
+}
+
+Adviser::Choice Adviser::Choose(Context* context, const BatchFeatures& features, int workers, int64_t punctuation) {
+  if (context->records[0].runs == 0) return {0, kFirstLook, Why::kFirstLook};
+  if (calibrations_ < kCalibrations) return {1, kCalibration, Why::kCalibration};
+  const int best = Best(*context);
+  if (const auto trial = FindTrial(context, features, workers, punctuation, best)) {
+    steady_ = 0;
+    return *trial;
+  }
+  if (++steady_ >= kSteady) unlooked_ = kUnlookedSteady;
+  if (best == 0 && NothingCouldWin(*context, workers)) unlooked_ = kUnlookedCheap;
+  return {best, Arms()[best].transactions, Why::kBest};
+}
+
 Adviser::Advice Adviser::Next(const BatchFeatures& features, int workers, int64_t punctuation) {
   const int64_t limit = punctuation > 0 ? std::min(punctuation, features.transactions) : features.transactions;
   if (features.transactions < kSmall) return {.strategy = {}, .transactions = limit, .why = Why::kSmall, .arm = -1};
   ++decisions_;
   if (contexts_.size() > kContextsMax) contexts_.clear();
-  const uint64_t key = Key(features);
-  const std::vector<Arm>& arms = Arms();
-  Context& context = Enter(key);
+  Context& context = Enter(Key(features));
   inputs_ = {features.accesses, features.same_row,          features.distinct_rows,
              aborts_,           context.records[0].seconds, overhead_};
-  const auto advise = [&](int arm, int64_t transactions, Why why) {
-    transactions = std::min(transactions, limit);
-    // What would be left is too little for a batch of its own.
-    if (punctuation <= 0 && features.transactions - transactions < kSmall) transactions = features.transactions;
-    return Advise(context, arm, transactions, why);
-  };
-  const Record& serial = context.records[0];
-  if (serial.runs == 0) return advise(0, kFirstLook, Why::kFirstLook);
-  if (!calibrated_) return advise(1, kCalibration, Why::kCalibration);
-  const int best = Best(context);
-  const double least = context.records[best].seconds;
-  double lowest = std::numeric_limits<double>::infinity();  // bound of any arm but serial
-  for (int arm = 1; arm < static_cast<int>(arms.size()); ++arm) {
-    const Record& record = context.records[arm];
-    const bool columns = arms[arm].strategy.unit == Unit::kStratum;
-    if (workers == 1 && !columns) continue;
-    const double bound = overhead_ + serial.seconds / (workers * arms[arm].gain);
-    lowest = std::min(lowest, bound);
-    if (punctuation > 0 && arms[arm].after >= 0) continue;  // there is only one size
-    if (arms[arm].after >= 0) {
-      const Record& smaller = context.records[arms[arm].after];
-      if (smaller.runs == 0 || smaller.seconds > kDidWell * least) continue;
-    }
-    if (arms[arm].transactions > kTrialBatch && features.transactions < 2 * kTrialBatch) continue;
-    if (record.runs == 0) {
-      if (bound < kWorthATrial * least) return advise(arm, arms[arm].transactions, Why::kTrial);
-    } else if (record.runs < kRunsEnough && record.seconds < kClose * least) {
-      return advise(arm, arms[arm].transactions, Why::kTrial);
-    }
-  }
-  for (int arm = 0; arm < static_cast<int>(arms.size()); ++arm) {
-    const Record& record = context.records[arm];
-    const bool close = record.runs && record.seconds < kClose * least;
-    if (arm != best && close && decisions_ - record.last > kDecisionsBetween)
-      return advise(arm, std::min(arms[arm].transactions, kTrialBatch), Why::kAgain);
-  }
-  if (best == 0 && lowest > least) unlooked_ = kUnlooked;
-  return advise(best, arms[best].transactions, Why::kBest);
+  const Choice choice = Choose(&context, features, workers, punctuation);
+  int64_t transactions = std::min(choice.transactions, limit);
+  // What would be left is too little for a batch of its own.
+  if (punctuation <= 0 && features.transactions - transactions < kSmall) transactions = features.transactions;
+  return Advise(context, choice.arm, transactions, choice.why);
 }
 
 void Adviser::Learn(const Advice& advice, const BatchReport& report) {
   if (advice.arm < 0 || report.transactions == 0) return;
   const auto transactions = static_cast<double>(report.transactions);
   aborts_ = static_cast<double>(report.aborted) / transactions;
-  if (advice.why == Why::kCalibration) calibrated_ = true;
   if (report.accesses > 0) {
     const double measured = (report.plan + report.install) / static_cast<double>(report.accesses);
-    overhead_ += (advice.why == Why::kCalibration ? 1 : kNewest) * (measured - overhead_);
+    overhead_ = advice.why == Why::kCalibration ? measured : overhead_ + kNewest * (measured - overhead_);
+  }
+  if (advice.why == Why::kCalibration) {
+    ++calibrations_;
+    return;  // too small to tell what the arm can do
   }
   const auto found = contexts_.find(advice.context);
   if (found == contexts_.end()) return;
@@ -208,13 +242,19 @@ void Adviser::Learn(const Advice& advice, const BatchReport& report) {
   const double seconds = report.seconds / (transactions * advice.accesses);
   const bool much_slower = record.runs >= kRunsEnough && seconds > kMuchSlower * record.seconds;
   context.slow = much_slower ? context.slow + 1 : 0;
-  if (much_slower) unlooked_ = 0;
+  if (much_slower) unlooked_ = steady_ = 0;
   if (context.inherited) {
     const bool other = seconds > kMuchSlower * record.seconds || record.seconds > kMuchSlower * seconds;
     if (record.runs && other) context.slow = kSlowInARow;
     context.inherited = false;
   }
-  record.seconds = record.runs == 0 ? seconds : record.seconds + kNewest * (seconds - record.seconds);
+  if (record.runs == 0) {
+    record.seconds = seconds;
+  } else if (record.runs < kRunsEnough) {
+    record.seconds = std::min(record.seconds, seconds);
+  } else {
+    record.seconds += kNewest * (seconds - record.seconds);
+  }
   ++record.runs;
   record.last = decisions_;
   if (context.slow < kSlowInARow) return;

@@ -12,8 +12,10 @@
 // that is planned whatever may come of it (calibration), and both from then on by every batch that runs so.
 //
 // Where functions are cheap that bound is above `serial`, and nothing else is ever tried. Otherwise arms that could
-// win are tried on a small batch each, large batches only for those that did well; afterwards the best runs, and
-// others that were close are tried again now and then. If the best is suddenly much slower than it was, all are.
+// win are tried on two small batches each (of which the faster counts: whatever disturbs a batch makes it slower),
+// large batches only for those that did well. Afterwards the best runs, others that were close are tried again now and
+// then, those that were not, but could win, ever more rarely. If the best is suddenly much slower than it was, all are.
+// While all goes as expected, most batches are not even looked at.
 #pragma once
 
 #include <cstdint>
@@ -60,8 +62,7 @@ class Adviser {
     DecisionInputs inputs = {};
   };
 
-  // While functions are so cheap that nothing could win over `serial`, most batches are not even looked at: advice for
-  // the next of them, without features.
+  // Advice for the next of the batches that need no look.
   std::optional<Advice> WithoutALook(int64_t transactions, int64_t punctuation);
   // For the next transactions of an epoch. `punctuation`: how many at once, if the user says so.
   Advice Next(const BatchFeatures& features, int workers, int64_t punctuation);
@@ -74,10 +75,17 @@ class Adviser {
     double gain;           // at most so many times faster per worker than serial
     int after;             // tried only if this one did well; -1: always
   };
+  static constexpr uint64_t kPatience = 256;
   struct Record {
     double seconds = 0;  // per access
     uint32_t runs = 0;
-    uint64_t last = 0;  // decision in which it ran last
+    uint64_t last = 0;              // decision in which it ran last
+    uint64_t patience = kPatience;  // decisions until it is tried again, where it is not close to the best
+  };
+  struct Choice {
+    int arm;
+    int64_t transactions;  // at most
+    Why why;
   };
   struct Context {
     std::vector<Record> records;  // by arm
@@ -89,17 +97,24 @@ class Adviser {
   uint64_t Key(const BatchFeatures& features) const;
   Context& Enter(uint64_t key);
   int Best(const Context& context) const;
+  double Bound(const Context& context, int arm, int workers) const;
+  bool NothingCouldWin(const Context& context, int workers) const;
+  Choice Choose(Context* context, const BatchFeatures& features, int workers, int64_t punctuation);
+  // An arm to be tried before the best runs again.
+  std::optional<Choice> FindTrial(Context* context, const BatchFeatures& features, int workers, int64_t punctuation,
+                                  int best);
   // Of the context that was entered last.
   Advice Advise(const Context& context, int arm, int64_t transactions, Why why) const;
 
   std::unordered_map<uint64_t, Context> contexts_;
   uint64_t last_context_ = 0;
   uint64_t decisions_ = 0;
-  double overhead_ = 0;      // of planning and installing, seconds per access
-  bool calibrated_ = false;  // it was measured
-  double aborts_ = 0;        // share of the last batch
-  int unlooked_ = 0;         // batches that need no look
-  DecisionInputs inputs_;    // when looked at last
+  double overhead_ = 0;    // of planning and installing, seconds per access
+  int calibrations_ = 0;   // how often it was measured for its own sake
+  double aborts_ = 0;      // share of the last batch
+  int unlooked_ = 0;       // batches that need no look
+  int steady_ = 0;         // looks in a row that found the best to be best, all in one context
+  DecisionInputs inputs_;  // when looked at last
 };
 
 }  // namespace morphspark
