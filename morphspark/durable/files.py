@@ -184,7 +184,9 @@ def decode(store: Store, file: DataFile, section: Section, data: Any) -> pa.Tabl
             rows = reader.read_all()
         rows.validate(full=True)
     except (pa.ArrowException, OSError) as error:
-        raise StateError(damaged(store, file.name, f"is no valid Arrow in its part {section.name!r}: {error}")) from None
+        raise StateError(
+            damaged(store, file.name, f"is no valid Arrow in its part {section.name!r}: {error}")
+        ) from None
     if rows.num_rows != section.rows:
         raise StateError(damaged(store, file.name, f"has {rows.num_rows} rows in {section.name!r}, not {section.rows}"))
     return rows

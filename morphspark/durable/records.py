@@ -259,7 +259,9 @@ def decode_record(data: bytes, file: str, number: int) -> Record:
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise StateError(f"{file} is no record of morphspark: {error!r}; it was not written by it") from None
     if record.number != number:
-        raise StateError(f"{file} says that it is record {record.number}; it was renamed or copied. Put the right one back")
+        raise StateError(
+            f"{file} says that it is record {record.number}; it was renamed or copied. Put the right one back"
+        )
     return record
 
 

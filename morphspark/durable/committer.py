@@ -1,0 +1,155 @@
+"""Executed → Logged → Committed, one commit after the other, in a thread of its own.
+
+A commit has two halves: `write` makes it durable (its files, then its record), `show` makes it visible (one call into
+the core). Ctrl-C raises in the main thread between any two lines, but never in this one: so nothing can come between
+the halves, and whoever was interrupted finds both done or none. The main thread waits here, also when it was
+interrupted, as the disk decides and not the signal.
+
+    in turn       write, then show. An error of `write` means that nothing happened
+    ahead         show, then write: for `submit`, whose next epoch executes while this one is written. An error of
+                  `write` leaves memory ahead of the disk, so the engine stops
+
+An engine that stopped says so to every later call. It also stops when another writer took over, and when nobody can
+know whether a record exists: what is on the disk is then found out by opening the state again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+from ..errors import ClosedError, EpochError, FencedError
+from .store import UncertainError
+
+
+class Commit:
+    def __init__(self, committer: Committer, write: Callable[[], Any], show: Callable[[], None], ahead: bool):
+        self._committer, self._write, self._show, self._ahead = committer, write, show, ahead
+        self.done: Future[Any] = Future()  # what `write` returned
+        self.shown = threading.Event()  # or never will be
+        self.queued = False  # surely; an interrupt may have come between
+
+    def run(self) -> None:
+        if not self.done.set_running_or_notify_cancel():
+            return  # whoever asked for it was interrupted before it began
+        try:
+            self._committer.check_running()
+            result = self._run()
+        except BaseException as error:
+            self.shown.set()
+            self.done.set_exception(error)
+        else:
+            self.done.set_result(result)
+
+    def _run(self) -> Any:
+        halves = [self._write, self._show]
+        result = None
+        for half in reversed(halves) if self._ahead else halves:
+            try:
+                found = half()
+            except BaseException as error:
+                outdated = isinstance(error, FencedError | UncertainError)
+                if outdated or half is not halves[0] or self.shown.is_set():
+                    self._committer.stop(error)
+                raise
+            if half is self._write:
+                result = found
+            else:
+                self.shown.set()
+        return result
+
+    def cancel(self) -> bool:
+        """True if it has not begun, and never will."""
+        if self.done.cancel():
+            self.shown.set()
+            return True
+        return False
+
+
+class Committer:
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(1, "morphspark-commit")
+        self._flight: deque[Commit] = deque()
+        self._stopped: BaseException | None = None
+        self._own_thread: int | None = None
+
+    def commit(self, write: Callable[[], Any], show: Callable[[], None]) -> Any:
+        """Both halves, in turn; what `write` returned."""
+        step = Commit(self, write, show, ahead=False)
+        try:
+            self._begin(step)
+            return step.done.result()
+        except BaseException:
+            step.cancel()
+            raise
+        finally:
+            self.settle()
+
+    def commit_ahead(self, write: Callable[[], Any], show: Callable[[], None]) -> Future[Any]:
+        """Visible soon, durable later."""
+        step = Commit(self, write, show, ahead=True)
+        self._begin(step)
+        return step.done
+
+    def run_behind(self, task: Callable[[], Any]) -> Future[Any]:
+        """Run something behind all commits that were asked for; not part of any."""
+        return self._thread.submit(self._run, task)
+
+    def _begin(self, step: Commit) -> None:
+        # First into the list: an interrupt behind any of these lines leaves a commit that is found there.
+        self._flight.append(step)
+        self._thread.submit(self._run, step.run)
+        step.queued = True
+
+    def _run(self, task: Callable[[], Any]) -> Any:
+        self._own_thread = threading.get_ident()
+        return task()
+
+    def settle(self) -> None:
+        """Wait until every commit that began has ended; forget those that did not begin."""
+        self._refuse_own_thread()
+        while self._flight:
+            step = self._flight[0]
+            if not self._dropped(step):
+                step.done.exception()  # waits
+            self._flight.popleft()
+
+    def wait_shown(self) -> None:
+        """Wait until all commits are visible, durable or not."""
+        self._refuse_own_thread()
+        for step in list(self._flight):
+            if not self._dropped(step):
+                step.shown.wait()
+        while self._flight and self._flight[0].done.done():
+            self._flight.popleft()
+
+    @staticmethod
+    def _dropped(step: Commit) -> bool:
+        """Whether it never ran and never will, as an interrupt came before it was queued."""
+        return step.done.cancelled() or (not step.queued and step.cancel())
+
+    def _refuse_own_thread(self) -> None:
+        if threading.get_ident() == self._own_thread:
+            raise EpochError("a callback of a future can't use the engine, which waits for it; use another thread")
+
+    # -- stopping
+
+    def stop(self, cause: BaseException) -> None:
+        self._stopped = self._stopped or cause
+
+    @property
+    def stopped(self) -> BaseException | None:
+        return self._stopped
+
+    def check_running(self) -> None:
+        if self._stopped is not None:
+            raise ClosedError(
+                f"the engine has stopped and its memory is not to be trusted: {self._stopped}. Open the state again: "
+                f"it is as the last durable commit left it"
+            ) from self._stopped
+
+    def close(self) -> None:
+        self._thread.shutdown()

@@ -1,0 +1,195 @@
+"""Recovery: a core as some record left it. The newest snapshot that is whole, then the records after it, in order.
+
+A delta is applied. A command is executed again, through the engine's own strategy, and must come to the same counts.
+Files are read, checked and decoded in threads, a few ahead of the core, which takes them in one by one.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from ..arrow_values import to_array
+from ..bind import BoundProgram, bind
+from ..columns import Batch, one_chunk
+from ..config import Config
+from ..core import Core, Progress
+from ..errors import LimitError, StateError
+from ..program import Program, TableSpec
+from ..types import Type
+from .files import DataFile, Section, read_section
+from .history import History, Start
+from .records import Bind, Call, Epoch, Load, Record, Snapshot
+from .store import Store
+
+AHEAD = 8  # sections that are read before the core wants them
+EVENTS, ORDER = "events", "order"  # the sections of a command
+MakeCore = Callable[[tuple[TableSpec, ...], Config], Core]
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class Recovered:
+    core: Core
+    bind: Bind
+    progress: Progress
+    types: Mapping[str, Type]
+
+
+def recover(
+    history: History, number: int, make_core: MakeCore, config: Config, only: Collection[str] | None = None
+) -> Recovered:
+    """The state after a record. `only`: tables of interest; others may stay empty."""
+    first_error: StateError | None = None
+    for start in history.starts(number):
+        try:
+            return _recover_from(history, start, number, make_core, config, only)
+        except StateError as error:
+            if start.snapshot is None or first_error is not None:
+                raise first_error or error from None
+            # The log says the same as the snapshot, only slower.
+            log.warning("a snapshot can't be used, so an older one is looked for: %s", error)
+            first_error = error
+    assert first_error is not None
+    raise first_error
+
+
+def _recover_from(
+    history: History,
+    start: Start,
+    number: int,
+    make_core: MakeCore,
+    config: Config,
+    only: Collection[str] | None,
+) -> Recovered:
+    records = [one for one in history.after(start.first - 1) if one.number <= number]
+    if any(isinstance(one.body, Epoch) and one.body.mode == "command" for one in records):
+        only = None  # a transaction may need any table
+    snapshot = start.snapshot
+    state = Recovered(make_core(start.bind.program.tables, config), start.bind, Progress(), {})
+    if snapshot is not None:
+        state.progress, state.types = snapshot.progress, snapshot.types
+    try:
+        with ThreadPoolExecutor(config.thread_count, "morphspark-recovery") as pool:
+            replay = _Replay(state, make_core, config)
+            for body, sections in _read_ahead(history.store, pool, snapshot, records, only):
+                replay.add(body, sections)
+    except BaseException:
+        state.core.close()
+        raise
+    return state
+
+
+Sections = Iterator[tuple[Section, pa.Table]]
+
+
+def _read_ahead(
+    store: Store,
+    pool: ThreadPoolExecutor,
+    snapshot: Snapshot | None,
+    records: list[Record],
+    only: Collection[str] | None,
+) -> Iterator[tuple[Any, Sections]]:
+    """Each body with the rows it changes, of which the next few are being read in other threads."""
+    bodies = [*([snapshot] if snapshot is not None else []), *(one.body for one in records)]
+    rest = (one for body in bodies for one in _changed(body, only))
+    waiting: deque[tuple[Section, Future[pa.Table]]] = deque()
+
+    def fill() -> None:
+        for file, section in rest:
+            waiting.append((section, pool.submit(read_section, store, file, section)))
+            if len(waiting) >= AHEAD:
+                return
+
+    def take(count: int) -> Sections:
+        for _ in range(count):
+            fill()
+            section, rows = waiting.popleft()
+            yield section, rows.result()
+
+    for body in bodies:
+        yield body, take(sum(1 for _ in _changed(body, only)))
+
+
+def _changed(body: Any, only: Collection[str] | None) -> Iterator[tuple[DataFile, Section]]:
+    file = body.log if isinstance(body, Epoch) else body.rows if isinstance(body, Load | Call | Snapshot) else None
+    for section in () if file is None else file.sections:
+        if only is None or section.name in only:
+            yield file, section
+
+
+class _Replay:
+    """Brings a recovered state from record to record."""
+
+    def __init__(self, state: Recovered, make_core: MakeCore, config: Config):
+        self._state = state
+        self._make_core, self._config = make_core, config
+        self._bound: BoundProgram | None = None
+
+    def add(self, body: Any, sections: Sections) -> None:
+        state = self._state
+        if isinstance(body, Bind):
+            evolved = evolve_core(state.core, state.bind.program, body.program, self._make_core, self._config)
+            state.core, state.bind, self._bound = evolved, body, None
+        elif isinstance(body, Epoch):
+            if body.mode == "command":
+                self._execute(body, dict((section.name, rows) for section, rows in sections))
+            else:
+                self._apply(body.log, sections)
+            state.progress, state.types = body.progress, body.types
+        else:
+            self._apply(body.rows, sections)
+
+    def _apply(self, file: DataFile, sections: Sections) -> None:
+        tables = {spec.name: spec for spec in self._state.bind.program.tables}
+        for section, rows in sections:
+            if section.name not in tables:
+                raise StateError(f"{file.name} has rows of a table {section.name!r}, which the app does not have")
+            for batch in rows.combine_chunks().to_batches():
+                self._state.core.apply(tables[section.name], batch)
+
+    def _execute(self, body: Epoch, columns: Mapping[str, pa.Table]) -> None:
+        state = self._state
+        events, order = columns[EVENTS], columns.get(ORDER)
+        if order is not None:
+            events = events.take(order.column(0))
+        kinds = {name: body.types[name] for name in events.column_names}
+        if self._bound is None or self._bound.events != kinds:
+            self._bound = bind(state.bind.program, kinds)
+        used = {name: one_chunk(events.column(name)) for name in events.column_names}
+        where = f"epoch {body.epoch}, executed again from its commands"
+        try:
+            outcome = state.core.execute(self._bound, Batch(events, used, kinds), state.progress, "admit")
+        except LimitError as error:
+            raise LimitError(f"{where}: {error}; open it with the limits it ran with") from None
+        found = {name: outcome.counts[name] for name in ("committed", "aborted", "unmatched")}
+        written = {name: body.counts[name] for name in found}
+        if found != written:
+            state.core.rollback()
+            raise StateError(f"{where}, came to {found}, not to {written}: open it with the version that wrote it")
+        state.core.commit()
+
+
+def evolve_core(core: Core, before: Program, after: Program, make_core: MakeCore, config: Config) -> Core:
+    """A core with the tables of another program and the rows of this one; new columns have their defaults."""
+    if before.tables == after.tables:
+        return core
+    evolved = make_core(after.tables, config)
+    for old in before.tables:
+        new = after.table(old.name)
+        rows = core.table(old)
+        for (name, kind), value in zip(new.columns, new.default or (), strict=False):
+            if name not in rows.column_names:
+                column = to_array([value], kind).take(pa.array([0] * rows.num_rows, pa.int64()))
+                rows = rows.append_column(name, column)
+        for batch in rows.select([name for name, _ in (*new.key, *new.columns)]).combine_chunks().to_batches():
+            evolved.apply(new, batch)
+    core.close()
+    return evolved
