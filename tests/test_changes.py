@@ -17,7 +17,7 @@ from morphspark.native import NativeCore
 from morphspark.reference import ReferenceCore
 from morphspark.testing import assert_same, both_engines, canonical_column, check_canonical
 
-CORES = [ReferenceCore]
+CORES = [ReferenceCore, NativeCore]
 EXAMPLES = 60
 
 

@@ -430,7 +430,7 @@ BOOST_AUTO_TEST_CASE(all_kinds_survive_loading_and_exporting) {
     for (const Column& column : columns) value_views.push_back(column.View());
 
     Table table(SpecOf({Kind::kInt64}, false));
-    table.Load(key_views, value_views);
+    BOOST_REQUIRE(table.Apply(key_views, value_views).ok());
     BOOST_REQUIRE(table.Validate());
     BOOST_REQUIRE(Contents(table) == expected);
     table.RollbackEpoch();  // a load is part of no epoch
@@ -466,7 +466,7 @@ BOOST_AUTO_TEST_CASE(composite_keys_survive_loading_and_exporting) {
   spec.columns = {Kind::kInt64};
   Table table(spec);
   const std::vector<ColumnView> key_views = testing::Views({&names, &numbers, &tails});
-  table.Load(key_views, testing::Views({&values}));
+  BOOST_REQUIRE(table.Apply(key_views, testing::Views({&values})).ok());
   BOOST_TEST(table.rows() == 5u);
   BOOST_TEST(table.Validate());
   const std::vector<Slot> slots = table.LiveSlots();
@@ -488,7 +488,7 @@ BOOST_AUTO_TEST_CASE(of_two_rows_with_one_key_the_last_is_loaded) {
   const Column keys = testing::Int64s({1, 2, 1});
   const Column values = testing::Int64s({10, 20, 30});
   Table table(Integers());
-  table.Load(testing::Views({&keys}), testing::Views({&values}));
+  BOOST_REQUIRE(table.Apply(testing::Views({&keys}), testing::Views({&values})).ok());
   BOOST_TEST(table.rows() == 2u);
   BOOST_TEST(testing::Stored<Kind::kInt64>(table, table.FindOrAdd(1), 0).i == 30);
   BOOST_TEST(table.Validate());
