@@ -31,10 +31,9 @@ DELETED = None
 ZEROS = {"bool": False, "int64": 0, "float64": 0.0, "string": "", "timestamp": 0, "decimal": 0}
 
 
-def open_reference(app: App, config: Config | None = None) -> Engine:
+def open_reference(app: App, config: Config | None = None, path: Any = None, **options: Any) -> Engine:
     """An engine like `app.open()`, executed by the oracle."""
-    config = config or Config()
-    return Engine(app, None, config, core=ReferenceCore(app.program.tables, config))
+    return Engine(app, path, config, make_core=ReferenceCore, **options)
 
 
 class ReferenceCore:

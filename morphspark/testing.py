@@ -12,6 +12,7 @@ validity buffer without nulls. Where both engines raise, the errors must have on
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -40,13 +41,13 @@ class Schedule:
     punctuation: int | str = "auto"
     seed: int | None = None
 
-    def open(self, app: App, config: Config) -> Engine:
+    def open(self, app: App, config: Config, path: Any = None) -> Engine:
         config = dataclasses.replace(config, strategy=self.strategy, threads=self.threads, punctuation=self.punctuation)
         if self.seed is None:
-            return app.open(config=config)
+            return app.open(path, config)
         one_thread = dataclasses.replace(config, threads=1)
-        core = NativeCore(app.program.tables, one_thread, interleaving=(self.seed, self.threads))
-        return Engine(app, None, one_thread, core=core)
+        played = functools.partial(NativeCore, interleaving=(self.seed, self.threads))
+        return Engine(app, path, one_thread, make_core=played)
 
 
 def both_engines(app: App, config: Config | None = None, schedules: Iterable[Schedule] = (Schedule(),)) -> BothEngines:

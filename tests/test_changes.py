@@ -283,7 +283,7 @@ def core(request):
     app = all_kinds_app()
     config = ms.Config(threads=2)
     made = request.param(app.program.tables, config)
-    with Engine(app, None, config, core=made) as engine:
+    with Engine(app, None, config, make_core=lambda *_: made) as engine:
         yield Opened(engine, made, *app.program.tables)
 
 

@@ -49,27 +49,27 @@ def rebound(location: str, bound: Bind, program: Program, query: str | None, evo
 def check_query(location: str, bound: Bind, query: str | None) -> None:
     if bound.query is not None and query is not None and bound.query != query:
         raise EpochError(
-            f"{location} holds the state of query {bound.query}, and query {query} wants to use it. Nothing was changed. "
-            f"A query has a new id when it starts with another checkpointLocation: bring the old checkpoint back and go "
-            f"on where both stopped, or give the new query a new folder for its state"
+            f"{location} holds the state of query {bound.query}, and query {query} wants to use it. Nothing was "
+            f"changed. A query has a new id when it starts with another checkpointLocation: bring the old checkpoint "
+            f"back and go on where both stopped, or give the new query a new folder for its state"
         )
 
 
 def _check_difference(location: str, found: Difference, evolve: str | None) -> None:
     if found.refused:
         raise StateError(
-            f"{location} was made by another program, and what differs can't be carried over: {'; '.join(found.refused)}. "
+            f"{location} was made by another program, and this can't be carried over: {'; '.join(found.refused)}. "
             f"Nothing was changed. Declare it as it was, or start with a new folder"
         )
     if found.program and evolve != "program":
         raise StateError(
-            f"{location} was made by another program: {'; '.join([*found.program, *found.tables])}. Nothing was changed. "
-            f"To go on with the new one from the next epoch, open it once with evolve='program'"
+            f"{location} was made by another program: {'; '.join([*found.program, *found.tables])}. Nothing was "
+            f"changed. To go on with the new one from the next epoch, open it once with evolve='program'"
         )
     if evolve is None:
         raise StateError(
-            f"{location} was made with other tables: {'; '.join(found.tables)}. Nothing was changed. To add them, open it "
-            f"once with evolve='tables'"
+            f"{location} was made with other tables: {'; '.join(found.tables)}. Nothing was changed. To add them, "
+            f"open it once with evolve='tables'"
         )
 
 

@@ -15,6 +15,7 @@ know whether a record exists: what is on the disk is then found out by opening t
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -111,11 +112,10 @@ class Committer:
     def settle(self) -> None:
         """Wait until every commit that began has ended; forget those that did not begin."""
         self._refuse_own_thread()
-        while self._flight:
-            step = self._flight[0]
+        for step in list(self._flight):
             if not self._dropped(step):
                 step.done.exception()  # waits
-            self._flight.popleft()
+        self._forget_done()
 
     def wait_shown(self) -> None:
         """Wait until all commits are visible, durable or not."""
@@ -123,8 +123,12 @@ class Committer:
         for step in list(self._flight):
             if not self._dropped(step):
                 step.shown.wait()
-        while self._flight and self._flight[0].done.done():
-            self._flight.popleft()
+        self._forget_done()
+
+    def _forget_done(self) -> None:
+        for step in [one for one in self._flight if one.done.done()]:
+            with contextlib.suppress(ValueError):  # another thread was faster
+                self._flight.remove(step)
 
     @staticmethod
     def _dropped(step: Commit) -> bool:

@@ -111,7 +111,7 @@ def read_history(store: Store) -> History | None:
         history = History(store, records)
         if next(history.starts(history.last.number), None) is None:
             raise StateError(
-                f"{store.location}/{record_file(first - 1)} is missing, and no snapshot behind it makes it superfluous. "
+                f"{store.location}/{record_file(first - 1)} is missing, and no later snapshot makes it superfluous. "
                 f"Nothing was changed. Put the file back from a copy of the directory"
             )
         return history

@@ -29,7 +29,7 @@ from .history import History, read_history, read_record
 from .records import FOLDER as LOG
 from .records import NAME, Bind, Body, Call, Epoch, Load, Record, Snapshot
 from .recovery import EVENTS, ORDER
-from .retention import old_outputs, superfluous
+from .retention import superfluous, with_old_output
 from .snapshots import SnapshotWriter
 from .store import UNFINISHED, Store
 
@@ -123,7 +123,7 @@ class Journal:
         self._pool = ThreadPoolExecutor(WRITE_THREADS, "morphspark-write")
         self._snapshot: SnapshotWriter | None = None
         self._leftovers = _leftovers(store, history)
-        self._gone: set[str] = set()  # outputs that were deleted
+        self._outputs_gone = -1  # the newest record whose output was deleted
         self._count_log()
 
     @staticmethod
@@ -142,11 +142,8 @@ class Journal:
 
     # -- what the engine calls
 
-    def log_of(
-        self, batch: Batch, outcome: Outcome, changes: Callable[[], list[tuple[str, pa.RecordBatch]]]
-    ) -> EpochLog:
+    def log_of(self, batch: Batch, outcome: Outcome, changed: Sequence[tuple[str, pa.RecordBatch]]) -> EpochLog:
         """For log="auto" and "delta": changed rows; or commands, where "auto" finds them to be smaller by far."""
-        changed = changes()
         if self.config.log == "auto":
             given = sum(column.nbytes for column in batch.used.values())
             if given * COMMAND_ADVANTAGE < sum(rows.nbytes for _, rows in changed):
@@ -232,9 +229,7 @@ class Journal:
 
     # -- snapshots
 
-    def step_snapshot(
-        self, core: Core, state: Callable[[], tuple[Progress, Mapping[str, Type]]], seconds: float
-    ) -> None:
+    def step_snapshot(self, core: Core, progress: Progress, types: Mapping[str, Type], seconds: float) -> None:
         """After an epoch, between epochs: go on with a snapshot, or begin one if it is due."""
         if self._snapshot is not None:
             if self._snapshot.step(seconds):
@@ -242,7 +237,7 @@ class Journal:
         elif self._is_due():
             self.committer.settle()  # an image of what is durable, not of what will be
             self._epochs_since = self._bytes_since = 0
-            self._snapshot = self._begin_snapshot(core, *state())
+            self._snapshot = self._begin_snapshot(core, progress, types)
 
     def snapshot(self, core: Core, progress: Progress, types: Mapping[str, Type]) -> None:
         """A whole snapshot, now."""
@@ -301,10 +296,10 @@ class Journal:
             for name in self._leftovers:  # our first record fenced off whoever might still have given them one
                 self.store.delete(name)
             self._leftovers = []
-            for name in old_outputs(self.history, self.config.retain_epochs):
-                if name not in self._gone:
-                    self._gone.add(name)
-                    self._delete(name)
+            for record in with_old_output(self.history, self.config.retain_epochs, self._outputs_gone):
+                for file in record.body.outputs:
+                    self._delete(file.name)
+                self._outputs_gone = max(record.number, self._outputs_gone)
             self._cut()
         except OSError as error:
             log.warning("what is no longer needed could not be deleted: %s", error)
@@ -313,15 +308,13 @@ class Journal:
         records = superfluous(self.history, self.config.retain_epochs)
         for record in records:
             self.store.delete(record.file)
-            self.history.records.remove(record)
             reach("retention.record")
         if records:
             self.store.sync(LOG)
+            del self.history.records[: len(records)]
         for record in records:
             for file in record.body.files:
-                if file.name not in self._gone:
-                    self._delete(file.name)
-                self._gone.discard(file.name)
+                self._delete(file.name)
 
     def _delete(self, name: str) -> None:
         self.store.delete(name)

@@ -222,7 +222,7 @@ class Record:
             "writer": self.writer,
             "written_us": self.written_us,
         }
-        text = json.dumps({**head, **{self.kind: self.body.to_json()}}, separators=(",", ":")).encode()
+        text = json.dumps({**head, self.kind: self.body.to_json()}, separators=(",", ":")).encode()
         sha256 = hashlib.sha256(text).hexdigest()
         return replace(self, sha256=sha256), b"%s\n%s\n" % (text, sha256.encode())
 
@@ -260,7 +260,7 @@ def decode_record(data: bytes, file: str, number: int) -> Record:
         raise StateError(f"{file} is no record of morphspark: {error!r}; it was not written by it") from None
     if record.number != number:
         raise StateError(
-            f"{file} says that it is record {record.number}; it was renamed or copied. Put the right one back"
+            f"{file} says that it is record {record.number}; a copy of another one. Put the right one back"
         )
     return record
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -70,35 +70,52 @@ def _recover_from(
     only: Collection[str] | None,
 ) -> Recovered:
     records = [one for one in history.after(start.first - 1) if one.number <= number]
-    if any(isinstance(one.body, Epoch) and one.body.mode == "command" for one in records):
-        only = None  # a transaction may need any table
     snapshot = start.snapshot
     state = Recovered(make_core(start.bind.program.tables, config), start.bind, Progress(), {})
     if snapshot is not None:
         state.progress, state.types = snapshot.progress, snapshot.types
     try:
-        with ThreadPoolExecutor(config.thread_count, "morphspark-recovery") as pool:
-            replay = _Replay(state, make_core, config)
-            for body, sections in _read_ahead(history.store, pool, snapshot, records, only):
-                replay.add(body, sections)
+        begin = [] if snapshot is None else [snapshot]
+        _replay(state, history.store, [*begin, *_changing(records)], make_core, config, only)
     except BaseException:
         state.core.close()
         raise
     return state
 
 
+def replay(state: Recovered, store: Store, records: Iterable[Record], make_core: MakeCore, config: Config) -> None:
+    """Bring a state further by the records that follow it."""
+    _replay(state, store, _changing(records), make_core, config, None)
+
+
+def _changing(records: Iterable[Record]) -> list[Any]:
+    """What changes the state; a snapshot only repeats it."""
+    return [one.body for one in records if not isinstance(one.body, Snapshot)]
+
+
+def _replay(
+    state: Recovered,
+    store: Store,
+    bodies: list[Any],
+    make_core: MakeCore,
+    config: Config,
+    only: Collection[str] | None,
+) -> None:
+    if any(isinstance(one, Epoch) and one.mode == "command" for one in bodies):
+        only = None  # a transaction may need any table
+    steps = _Replay(state, make_core, config)
+    with ThreadPoolExecutor(config.thread_count, "morphspark-recovery") as pool:
+        for body, sections in _read_ahead(store, pool, bodies, only):
+            steps.add(body, sections)
+
+
 Sections = Iterator[tuple[Section, pa.Table]]
 
 
 def _read_ahead(
-    store: Store,
-    pool: ThreadPoolExecutor,
-    snapshot: Snapshot | None,
-    records: list[Record],
-    only: Collection[str] | None,
+    store: Store, pool: ThreadPoolExecutor, bodies: list[Any], only: Collection[str] | None
 ) -> Iterator[tuple[Any, Sections]]:
     """Each body with the rows it changes, of which the next few are being read in other threads."""
-    bodies = [*([snapshot] if snapshot is not None else []), *(one.body for one in records)]
     rest = (one for body in bodies for one in _changed(body, only))
     waiting: deque[tuple[Section, Future[pa.Table]]] = deque()
 
@@ -140,7 +157,7 @@ class _Replay:
             state.core, state.bind, self._bound = evolved, body, None
         elif isinstance(body, Epoch):
             if body.mode == "command":
-                self._execute(body, dict((section.name, rows) for section, rows in sections))
+                self._execute(body, {section.name: rows for section, rows in sections})
             else:
                 self._apply(body.log, sections)
             state.progress, state.types = body.progress, body.types

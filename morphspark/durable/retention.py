@@ -12,6 +12,8 @@ before the kept ones go at once, as nobody will ask for them.
 
 from __future__ import annotations
 
+from itertools import islice, takewhile
+
 from .history import History
 from .records import Epoch, Record
 
@@ -19,17 +21,19 @@ from .records import Epoch, Record
 def superfluous(history: History, retain_epochs: int) -> list[Record]:
     """Records in front that nothing needs any more."""
     target = _oldest_kept(history, retain_epochs)
-    base = next((snapshot.of for _, snapshot in history.snapshots(target)), None)
-    return [] if base is None else [record for record in history.records if record.number < base]
+    base = next((snapshot.of for _, snapshot in history.snapshots(target)), 0)
+    return list(takewhile(lambda record: record.number < base, history.records))
 
 
-def old_outputs(history: History, retain_epochs: int) -> list[str]:
-    """Files of outputs that will not be handed over again."""
+def with_old_output(history: History, retain_epochs: int, behind: int) -> list[Record]:
+    """Epochs behind a record whose output will not be handed over again."""
     target = _oldest_kept(history, retain_epochs)
-    return [file.name for one in history.epochs() if one.number < target for file in one.body.outputs]
+    newer = takewhile(lambda record: record.number > behind, reversed(history.records))
+    return [record for record in newer if isinstance(record.body, Epoch) and record.number < target]
 
 
 def _oldest_kept(history: History, retain_epochs: int) -> int:
     """The record of the oldest epoch that is kept; without epochs, the newest record."""
-    kept = [one for one in history.records if isinstance(one.body, Epoch)][-retain_epochs:]
-    return kept[0].number if kept else history.last.number
+    newest = (one.number for one in reversed(history.records) if isinstance(one.body, Epoch))
+    kept = list(islice(newest, retain_epochs))
+    return kept[-1] if kept else history.last.number
