@@ -63,6 +63,15 @@ class _Ended:
     durable: Future[pa.Table]
 
 
+@dataclass(frozen=True)
+class StoredEpoch:
+    """A committed epoch in a state directory."""
+
+    epoch: int
+    body: Epoch
+    store: Store
+
+
 class Engine:
     """Use as a context manager, or call `close()`. Calls from several threads run one after the other."""
 
@@ -156,6 +165,16 @@ class Engine:
                 raise EpochError(f"epoch {epoch} can't run, as epoch {following} is next")
             return self._run(data).rows
 
+    def process_for_sink(self, data: Any, present: Callable[[pa.Table], pa.Table], note: Any) -> pa.Table:
+        """As `process`, for the pipeline: keeps the output as `present` shapes it, and a note (JSON) beside it."""
+        with self._using():
+            return self._run(data, present=present, note=note).rows
+
+    def last_stored(self) -> StoredEpoch:
+        """What the last committed epoch left in the state directory."""
+        with self._using():
+            return self._last_epoch()
+
     def submit(self, data: Any) -> Future[pa.Table]:
         """Run one epoch; its future is done when it is durable. The next epoch may execute while this one is written.
 
@@ -172,7 +191,6 @@ class Engine:
         present: Callable[[pa.Table], pa.Table] | None = None,
         note: Any = None,
     ) -> _Ended:
-        """`present` gives the output another shape before it is kept; `note` is kept with it (see the pipeline)."""
         self._check_epochs_allowed()
         self._step_snapshot()
         clock = _Clock()
@@ -194,7 +212,6 @@ class Engine:
             kinds = {**before.types, **batch.types}
             self._prepared = _Committed(progress, kinds, self._core.commits + 1, bound, late)
             if self._journal is None:
-                clock.lap("output")
                 self._core.commit()
                 ended = _Ended(rows, _done(rows))
             else:
@@ -212,7 +229,7 @@ class Engine:
             self._undo()
             raise
         self._visible()
-        clock.lap("log" if self._journal is not None else "commit")
+        clock.lap("log" if self._journal is not None else "output")
         self._measure(progress.epoch - 1, batch, outcome, clock)
         return ended
 
@@ -375,6 +392,16 @@ class Engine:
             self._query_id = query_id
 
     @property
+    def location(self) -> str | None:
+        """Where the state directory is; None in memory."""
+        return None if self._history is None else self._history.store.location
+
+    def state_size(self) -> tuple[int, int]:
+        """Rows and bytes of all tables."""
+        with self._using():
+            return self._core.state_size()
+
+    @property
     def stopped(self) -> BaseException | None:
         """Why the engine must be opened again, if it must."""
         return self._journal.committer.stopped if self._journal is not None else None
@@ -490,20 +517,22 @@ class Engine:
                     raise
 
     def _stored_rows(self) -> pa.Table:
-        body, store = self._last_epoch()
-        return _canonical_table(read_output(store, body.output))
+        last = self._last_epoch()
+        return _canonical_table(read_output(last.store, last.body.output))
 
     def _stored_late(self) -> pa.Table:
-        body, store = self._last_epoch()
+        last = self._last_epoch()
+        body, store = last.body, last.store
         if body.late is not None:
             return _canonical_table(read_output(store, body.late))
         return _canonical_table(read_output(store, body.output).select(list(body.event_columns)).slice(0, 0))
 
-    def _last_epoch(self) -> tuple[Epoch, Store]:
-        assert self._history is not None
-        record = self._history.last_epoch()
-        assert record is not None and isinstance(record.body, Epoch)
-        return record.body, self._history.store
+    def _last_epoch(self) -> StoredEpoch:
+        record = self._history.last_epoch() if self._history is not None else None
+        if record is None or self._history is None:
+            raise EpochError("no epoch is stored: none was committed, or the engine is in memory")
+        assert isinstance(record.body, Epoch)
+        return StoredEpoch(record.body.epoch, record.body, self._history.store)
 
     def _spec(self, name: str | Table) -> TableSpec:
         if isinstance(name, Table):
