@@ -31,7 +31,7 @@ from .records import NAME, Bind, Body, Call, Epoch, Load, Record, Snapshot
 from .recovery import EVENTS, ORDER
 from .retention import superfluous, with_old_output
 from .snapshots import SnapshotWriter
-from .store import UNFINISHED, Store
+from .store import UNFINISHED, Store, UncertainError
 
 WRITE_THREADS = 3  # changed rows, output, late events
 # With snapshot_every="auto": when the log is as long as what it would replace, so that writing at most doubles and
@@ -187,8 +187,12 @@ class Journal:
         last = self.history.last
         record = Record(last.number + 1, last.sha256, last.state, self.writer_id, now_us(), body)
         record, data = record.encoded()
-        if not self.store.put_if_absent(record.file, data):
-            raise FencedError(self._taken_over(record))
+        try:
+            if not self.store.put_if_absent(record.file, data):
+                raise FencedError(self._taken_over(record))
+        except (FencedError, UncertainError) as error:
+            self.committer.stop(error)
+            raise
         self.history.records.append(record)
         self._count(body)
         return record
@@ -221,6 +225,7 @@ class Journal:
             if error is not None:
                 raise error
             self.store.sync(DATA)
+            reach("data.listed")
         except BaseException:
             for file in files:
                 self._forget(file.name)

@@ -116,6 +116,7 @@ class SnapshotWriter:
     def _end(self) -> None:
         writer = self._writer or DataWriter(self._store)
         file: DataFile = writer.finish()
+        self._writer = None  # from here on a record may name it, so nobody may discard it
         self._store.sync(FOLDER)
         reach("snapshot.written")
         self._record(Snapshot(*self._known, file))
