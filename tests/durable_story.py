@@ -14,9 +14,8 @@ EPOCHS = 20
 def build():
     """Rows that come and go, strings, decimals, deletions, aborts; late events are set aside."""
     app = ms.App("shop", order_by="ts", late="divert")
-    stock = app.table(
-        "stock", key="string", columns={"count": "int64", "note": "string"}, default={"count": 0, "note": ""}
-    )
+    columns = {"count": "int64", "note": "string"}
+    stock = app.table("stock", key="string", columns=columns, default={"count": 0, "note": ""})
     orders = app.table("orders", key={"shop": "int64", "item": "string"}, columns={"price": "decimal(9, 2)"})
 
     @app.on(kind="deliver")

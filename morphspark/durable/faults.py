@@ -174,7 +174,7 @@ class SimulatedDisk:
             after = SimulatedDisk()
             kept: dict[int, _File] = {}
             for path, folder in self._folders.items():
-                names = {name: file for name, file in _survivors(folder, chance)}
+                names = dict(_survivors(folder, chance))
                 for file in names.values():
                     kept.setdefault(id(file), _remains(file, chance))
                 whole = {name: kept[id(file)] for name, file in names.items()}
