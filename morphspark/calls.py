@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import decimal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -16,6 +18,16 @@ from .errors import SchemaError
 from .program import Program, Transaction
 from .trace import unknown_name
 from .types import Type
+
+_PYTHON = {
+    "bool": bool,
+    "int64": int,
+    "float64": float | int,
+    "string": str,
+    "timestamp": datetime.datetime,
+    "decimal": decimal.Decimal | int,
+    "null": type(None),
+}
 
 
 @dataclass(frozen=True)
@@ -62,9 +74,21 @@ def call_batch(program: Program, columns: Mapping[str, Any], known: Mapping[str,
 
 
 def _column(where: str, name: str, value: Any, kind: Type | None) -> pa.Array:
-    wanted = None if kind is None or kind == types.NULL else types.to_arrow(kind)
+    value = value.item() if hasattr(value, "item") else value  # of numpy
+    typed = kind is not None and kind != types.NULL
     try:
-        return pa.array([value], wanted)
+        if not typed or _fits(value, kind):
+            return pa.array([value], types.to_arrow(kind) if typed else None)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
-        expected = "a value that Arrow knows" if kind is None else str(kind)
-        raise SchemaError(f"{where}: column {name!r}: expected {expected}, got a {type(value).__name__}") from None
+        pass
+    expected = str(kind) if typed else "a value that Arrow knows"
+    raise SchemaError(f"{where}: column {name!r}: expected {expected}, got a {type(value).__name__}")
+
+
+def _fits(value: Any, kind: Type) -> bool:
+    """Whether a value can be one of a type without loss; pa.array alone would cut 0.5 to 0."""
+    if value is None:
+        return True
+    if kind.element is not None:
+        return isinstance(value, list | tuple) and all(_fits(one, kind.element) for one in value)
+    return isinstance(value, _PYTHON[kind.name]) and (kind == types.BOOL or not isinstance(value, bool))

@@ -61,6 +61,7 @@ class _Ended:
 
     rows: pa.Table
     durable: Future[pa.Table]
+    log: str = "none"  # delta, command
 
 
 @dataclass(frozen=True)
@@ -230,7 +231,7 @@ class Engine:
             raise
         self._visible()
         clock.lap("log" if self._journal is not None else "output")
-        self._measure(progress.epoch - 1, batch, outcome, clock)
+        self._measure(progress.epoch - 1, batch, outcome, clock, ended.log)
         return ended
 
     def _log(self, executed: Executed, ahead: bool) -> _Ended:
@@ -251,7 +252,7 @@ class Engine:
         else:
             durable = _done(journal.committer.commit(write, show))
         journal.tidy()
-        return _Ended(executed.rows, durable)
+        return _Ended(executed.rows, durable, executed.log.mode)
 
     def _begin_command(self, batch: Batch) -> CommandLog | None:
         """With log="command" the events are written while they execute."""
@@ -580,7 +581,7 @@ class Engine:
         columns = {name: one_chunk(batch.events.column(name)) for name in batch.events.column_names}
         return pa.table({name: self._core.gather(column, rows) for name, column in columns.items()})
 
-    def _measure(self, epoch: int, batch: Batch, outcome: Outcome, clock: _Clock) -> None:
+    def _measure(self, epoch: int, batch: Batch, outcome: Outcome, clock: _Clock, log: str) -> None:
         rows, size = self._core.state_size()
         self.metrics.add(
             {
@@ -592,6 +593,7 @@ class Engine:
                 "threads": self.config.thread_count,
                 "state_rows": rows,
                 "state_bytes": size,
+                "log": log,
                 "total_ms": clock.total_ms(),
                 **clock.laps_ms,
                 **{f"core_{stage}_ms": seconds * 1e3 for stage, seconds in outcome.seconds.items()},

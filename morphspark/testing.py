@@ -27,6 +27,7 @@ from .config import Config
 from .engine import Engine
 from .errors import MorphsparkError
 from .native import NativeCore
+from .program import TableSpec
 from .reference import open_reference
 
 COUNTS = ("epoch", "events", "committed", "aborted", "unmatched", "late", "diverted")
@@ -151,7 +152,12 @@ def _counts(engine: Engine) -> list[Any]:
 def _sorted_state(engine: Engine, name: str) -> pa.Table:
     table = engine.table(name).to_arrow()
     check_canonical(table)
-    keys = [part for part, _ in next(one for one in engine.program.tables if one.name == name).key]
+    return sorted_table(table, next(one for one in engine.program.tables if one.name == name))
+
+
+def sorted_table(table: pa.Table, spec: TableSpec) -> pa.Table:
+    """Rows of a table by their keys, as canonical Arrow."""
+    keys = [part for part, _ in spec.key]
     order = pc.sort_indices(table, sort_keys=[(key, "ascending") for key in keys])
     return pa.table({column: canonical_column(table[column].take(order)) for column in table.column_names})
 

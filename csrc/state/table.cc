@@ -13,6 +13,7 @@ namespace {
 
 constexpr Slot kFirstSlots = 64;
 constexpr uint64_t kHeapCompactBytes = 64 * 1024;
+constexpr uint32_t kShowAhead = 16;  // entries of the log
 
 // Room for `more` items, without giving up that a vector doubles.
 void ReserveMore(std::vector<Slot>* slots, size_t more) {
@@ -205,9 +206,16 @@ void Table::CommitEpoch() {
   log_next_ = transaction_begin_ = 1;
 }
 
-// Before keys are given back: a version without its key would be of no use.
+// Before keys are given back: a version without its key would be of no use. Keys are asked for some entries ahead, as
+// they lie anywhere.
 void Table::ShowVersions() {
+  const uint8_t* const end = log_.data() + log_.size();
+  const uint64_t ahead = uint64_t{kShowAhead} * version_bytes_;
   EachBefore([&](const VersionHead& head, const uint8_t* columns) {
+    if (static_cast<uint64_t>(end - columns) > 2 * ahead) {
+      index_.PrefetchKey(SlotOfEntry(columns + 2 * ahead));
+      index_.PrefetchLongKey(SlotOfEntry(columns + ahead));
+    }
     snapshot_->Show(head.slot, head.header & kExistsBit ? columns : nullptr);
   });
 }

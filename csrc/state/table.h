@@ -289,7 +289,8 @@ class Table {
       to += column.width;
     }
   }
-  // Calls visit(head, columns) for each changed row's version from before the epoch.
+  // Calls visit(head, columns) for each changed row's version from before the epoch. Today the log holds no other
+  // epoch's.
   template <class Visit>
   void EachBefore(Visit visit) const {
     const VersionId first = log_next_ - static_cast<VersionId>(log_.size() / version_bytes_);
@@ -300,6 +301,11 @@ class Table {
     }
   }
   void ShowVersions();
+  static Slot SlotOfEntry(const uint8_t* packed) {
+    VersionHead head;
+    std::memcpy(&head, packed - sizeof(head), sizeof(head));
+    return head.slot;
+  }
   void ApplyRow(Slot slot, std::span<const ColumnView> values, int64_t row);
   void ApplyDelete(Slot slot);
   template <class Keys>

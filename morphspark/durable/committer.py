@@ -22,8 +22,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-from ..errors import ClosedError, EpochError, FencedError
-from .store import UncertainError
+from ..errors import ClosedError, EpochError
 
 
 class Commit:
@@ -46,21 +45,14 @@ class Commit:
             self.done.set_result(result)
 
     def _run(self) -> Any:
-        halves = [self._write, self._show]
-        result = None
-        for half in reversed(halves) if self._ahead else halves:
-            try:
-                found = half()
-            except BaseException as error:
-                outdated = isinstance(error, FencedError | UncertainError)
-                if outdated or half is not halves[0] or self.shown.is_set():
-                    self._committer.stop(error)
-                raise
-            if half is self._write:
-                result = found
-            else:
-                self.shown.set()
-        return result
+        result = None if self._ahead else self._write()
+        try:
+            self._show()
+            self.shown.set()
+            return self._write() if self._ahead else result
+        except BaseException as error:
+            self._committer.stop(error)  # what is visible and what is durable are not the same any more
+            raise
 
     def cancel(self) -> bool:
         """True if it has not begun, and never will."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import re
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -109,8 +109,10 @@ def encode(rows: pa.RecordBatch) -> pa.Buffer:
     return sink.getvalue()
 
 
-def write_rows(store: Store, sections: Iterable[tuple[str, pa.RecordBatch]]) -> DataFile:
-    """All sections of a data file; durable but for its name in the folder."""
+def write_rows(store: Store, sections: Sequence[tuple[str, pa.RecordBatch]]) -> DataFile | None:
+    """All sections of a data file, durable but for its name in the folder; no file if there are none."""
+    if not sections:
+        return None
     writer = DataWriter(store)
     try:
         for name, rows in sections:
@@ -206,6 +208,14 @@ def read_output(store: Store, file: DataFile) -> pa.Table:
 def output_schema(store: Store, file: DataFile) -> pa.Schema:
     """The Arrow schema of an output; checks the whole file first."""
     return pq.read_schema(pa.BufferReader(checked(store, file, file.sections[0])))
+
+
+def file_to_json(file: DataFile | None) -> dict[str, Any] | None:
+    return None if file is None else file.to_json()
+
+
+def file_from_json(data: dict[str, Any] | None) -> DataFile | None:
+    return None if data is None else DataFile.from_json(data)
 
 
 def damaged(store: Store, name: str, what: str) -> str:

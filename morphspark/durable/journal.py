@@ -31,7 +31,7 @@ from .records import NAME, Bind, Body, Call, Epoch, Load, Record, Snapshot
 from .recovery import EVENTS, ORDER
 from .retention import superfluous, with_old_output
 from .snapshots import SnapshotWriter
-from .store import UNFINISHED, Store
+from .store import UNFINISHED, Store, UncertainError
 
 WRITE_THREADS = 3  # changed rows, output, late events
 # With snapshot_every="auto": when the log is as long as what it would replace, so that writing at most doubles and
@@ -66,7 +66,7 @@ class DeltaLog:
     def __init__(self, changes: Sequence[tuple[str, pa.RecordBatch]]):
         self._changes = changes
 
-    def write(self, store: Store) -> DataFile:
+    def write(self, store: Store) -> DataFile | None:
         return write_rows(store, self._changes)
 
 
@@ -178,7 +178,7 @@ class Journal:
             )
         )
 
-    def write_rows(self, rows: Sequence[tuple[str, pa.RecordBatch]], body: Callable[[DataFile], Body]) -> Record:
+    def write_rows(self, rows: Sequence[tuple[str, pa.RecordBatch]], body: Callable[[DataFile | None], Body]) -> Record:
         (file,) = self._write(lambda: write_rows(self.store, rows))
         return self.append(body(file))
 
@@ -187,8 +187,12 @@ class Journal:
         last = self.history.last
         record = Record(last.number + 1, last.sha256, last.state, self.writer_id, now_us(), body)
         record, data = record.encoded()
-        if not self.store.put_if_absent(record.file, data):
-            raise FencedError(self._taken_over(record))
+        try:
+            if not self.store.put_if_absent(record.file, data):
+                raise FencedError(self._taken_over(record))
+        except (FencedError, UncertainError) as error:
+            self.committer.stop(error)
+            raise
         self.history.records.append(record)
         self._count(body)
         return record
@@ -206,11 +210,11 @@ class Journal:
             f"writes to a state directory; end the other one, or leave the state to it"
         )
 
-    def _write(self, *tasks: Callable[[], DataFile]) -> list[DataFile]:
+    def _write(self, *tasks: Callable[[], DataFile | None]) -> list[DataFile | None]:
         """Several data files at once, durable with their names; none of them stays behind if one fails."""
         first, *others = tasks
         begun = [self._pool.submit(task) for task in others]
-        files: list[DataFile] = []
+        files: list[DataFile | None] = []
         error: BaseException | None = None
         for get in (first, *(one.result for one in begun)):
             try:
@@ -221,9 +225,11 @@ class Journal:
             if error is not None:
                 raise error
             self.store.sync(DATA)
+            reach("data.listed")
         except BaseException:
             for file in files:
-                self._forget(file.name)
+                if file is not None:
+                    self._forget(file.name)
             raise
         return files
 
@@ -279,11 +285,11 @@ class Journal:
     def _count(self, body: Body) -> None:
         if isinstance(body, Epoch | Call):
             self._epochs_since += 1
-            self._bytes_since += body.files[0].length
+            self._bytes_since += _length(body.log if isinstance(body, Epoch) else body.rows)
         elif isinstance(body, Load):
-            self._base_bytes += body.rows.length
+            self._base_bytes += _length(body.rows)
         elif isinstance(body, Snapshot):
-            self._base_bytes = body.rows.length
+            self._base_bytes = _length(body.rows)
 
     # -- deleting
 
@@ -332,6 +338,10 @@ class Journal:
         self.give_up_snapshot()
         self.committer.close()
         self._pool.shutdown()
+
+
+def _length(file: DataFile | None) -> int:
+    return 0 if file is None else file.length
 
 
 def _leftovers(store: Store, history: History) -> list[str]:

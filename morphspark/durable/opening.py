@@ -8,8 +8,10 @@ from ..errors import StateError
 from ..program import Program
 from .binding import rebound
 from .failpoints import reach
+from .files import FOLDER as DATA
 from .history import History, read_history
 from .journal import Journal
+from .records import FOLDER as LOG
 from .records import Bind
 from .recovery import MakeCore, Recovered, evolve_core, recover
 from .store import Store
@@ -26,12 +28,19 @@ def open_to_write(
         if journal.history.last.body is bind:
             return journal, Recovered(make_core(program.tables, config), bind, Progress(), {})
         history = journal.history  # another writer was faster
+    for folder in (DATA, LOG):  # a writer that died may have had no time to: what is read must stay
+        store.sync(folder)
     wanted = rebound(store.location, history.bind(), program, query, evolve)
     state = recover(history, history.last.number, make_core, config)
     reach("open.recovered")
     journal = Journal(store, history, config)
-    if wanted is not None:
-        _rebind(journal, state, wanted, make_core, config)
+    try:
+        if wanted is not None:
+            _rebind(journal, state, wanted, make_core, config)
+    except BaseException:
+        journal.close()
+        state.core.close()
+        raise
     return journal, state
 
 

@@ -34,7 +34,7 @@ from ..core import Progress
 from ..errors import StateError
 from ..program import Program
 from ..types import Type
-from .files import DataFile
+from .files import DataFile, file_from_json, file_to_json
 
 FORMAT = 1
 FOLDER = "log"
@@ -67,18 +67,18 @@ class Bind:
 @dataclass(frozen=True)
 class Load:
     table: str
-    rows: DataFile
+    rows: DataFile | None
 
     def to_json(self) -> dict[str, Any]:
-        return {"table": self.table, "rows": self.rows.to_json()}
+        return {"table": self.table, "rows": file_to_json(self.rows)}
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Load:
-        return Load(data["table"], DataFile.from_json(data["rows"]))
+        return Load(data["table"], file_from_json(data["rows"]))
 
     @property
     def files(self) -> tuple[DataFile, ...]:
-        return (self.rows,)
+        return _there(self.rows)
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Epoch:
     clock_us: int  # the wall clock that the epoch saw
     counts: Mapping[str, int]
     mode: str  # delta or command
-    log: DataFile
+    log: DataFile | None  # None: a delta without changes
     output: DataFile
     late: DataFile | None  # None: no event was diverted
     event_columns: tuple[str, ...]  # of the output, the first ones
@@ -100,11 +100,11 @@ class Epoch:
 
     @property
     def files(self) -> tuple[DataFile, ...]:
-        return tuple(one for one in (self.log, self.output, self.late) if one is not None)
+        return (*_there(self.log), *self.outputs)
 
     @property
     def outputs(self) -> tuple[DataFile, ...]:
-        return self.files[1:]
+        return (self.output, *_there(self.late))
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -113,9 +113,9 @@ class Epoch:
             "clock_us": self.clock_us,
             "counts": dict(self.counts),
             "mode": self.mode,
-            "log": self.log.to_json(),
+            "log": file_to_json(self.log),
             "output": self.output.to_json(),
-            "late": None if self.late is None else self.late.to_json(),
+            "late": file_to_json(self.late),
             "event_columns": list(self.event_columns),
             "note": self.note,
         }
@@ -128,9 +128,9 @@ class Epoch:
             clock_us=data["clock_us"],
             counts=data["counts"],
             mode=data["mode"],
-            log=DataFile.from_json(data["log"]),
+            log=file_from_json(data["log"]),
             output=DataFile.from_json(data["output"]),
-            late=None if data["late"] is None else DataFile.from_json(data["late"]),
+            late=file_from_json(data["late"]),
             event_columns=tuple(data["event_columns"]),
             note=data["note"],
         )
@@ -139,18 +139,18 @@ class Epoch:
 @dataclass(frozen=True)
 class Call:
     name: str  # of the function
-    rows: DataFile
+    rows: DataFile | None  # None: it changed nothing
 
     def to_json(self) -> dict[str, Any]:
-        return {"name": self.name, "rows": self.rows.to_json()}
+        return {"name": self.name, "rows": file_to_json(self.rows)}
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Call:
-        return Call(data["name"], DataFile.from_json(data["rows"]))
+        return Call(data["name"], file_from_json(data["rows"]))
 
     @property
     def files(self) -> tuple[DataFile, ...]:
-        return (self.rows,)
+        return _there(self.rows)
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ class Snapshot:
     bind: Bind
     progress: Progress
     types: Mapping[str, Type]
-    rows: DataFile
+    rows: DataFile | None  # None: there were none
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -169,7 +169,7 @@ class Snapshot:
             "bind": self.bind.to_json(),
             "progress": progress_to_json(self.progress),
             "types": types_to_json(self.types),
-            "rows": self.rows.to_json(),
+            "rows": file_to_json(self.rows),
         }
 
     @staticmethod
@@ -180,12 +180,12 @@ class Snapshot:
             Bind.from_json(data["bind"]),
             progress_from_json(data["progress"]),
             types_from_json(data["types"]),
-            DataFile.from_json(data["rows"]),
+            file_from_json(data["rows"]),
         )
 
     @property
     def files(self) -> tuple[DataFile, ...]:
-        return (self.rows,)
+        return _there(self.rows)
 
 
 Body = Bind | Load | Epoch | Call | Snapshot
@@ -225,6 +225,10 @@ class Record:
         text = json.dumps({**head, self.kind: self.body.to_json()}, separators=(",", ":")).encode()
         sha256 = hashlib.sha256(text).hexdigest()
         return replace(self, sha256=sha256), b"%s\n%s\n" % (text, sha256.encode())
+
+
+def _there(file: DataFile | None) -> tuple[DataFile, ...]:
+    return () if file is None else (file,)
 
 
 def record_file(number: int) -> str:

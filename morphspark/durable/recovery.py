@@ -20,7 +20,7 @@ from ..bind import BoundProgram, bind
 from ..columns import Batch, one_chunk
 from ..config import Config
 from ..core import Core, Progress
-from ..errors import LimitError, StateError
+from ..errors import LimitError, SchemaError, StateError
 from ..program import Program, TableSpec
 from ..types import Type
 from .files import DataFile, Section, read_section
@@ -103,13 +103,13 @@ def _replay(
 ) -> None:
     if any(isinstance(one, Epoch) and one.mode == "command" for one in bodies):
         only = None  # a transaction may need any table
-    steps = _Replay(state, make_core, config)
+    steps = _Replay(state, store, make_core, config)
     with ThreadPoolExecutor(config.thread_count, "morphspark-recovery") as pool:
         for body, sections in _read_ahead(store, pool, bodies, only):
             steps.add(body, sections)
 
 
-Sections = Iterator[tuple[Section, pa.Table]]
+Sections = Iterator[tuple[DataFile, Section, pa.Table]]
 
 
 def _read_ahead(
@@ -117,19 +117,19 @@ def _read_ahead(
 ) -> Iterator[tuple[Any, Sections]]:
     """Each body with the rows it changes, of which the next few are being read in other threads."""
     rest = (one for body in bodies for one in _changed(body, only))
-    waiting: deque[tuple[Section, Future[pa.Table]]] = deque()
+    waiting: deque[tuple[DataFile, Section, Future[pa.Table]]] = deque()
 
     def fill() -> None:
         for file, section in rest:
-            waiting.append((section, pool.submit(read_section, store, file, section)))
+            waiting.append((file, section, pool.submit(read_section, store, file, section)))
             if len(waiting) >= AHEAD:
                 return
 
     def take(count: int) -> Sections:
         for _ in range(count):
             fill()
-            section, rows = waiting.popleft()
-            yield section, rows.result()
+            file, section, rows = waiting.popleft()
+            yield file, section, rows.result()
 
     for body in bodies:
         yield body, take(sum(1 for _ in _changed(body, only)))
@@ -145,8 +145,8 @@ def _changed(body: Any, only: Collection[str] | None) -> Iterator[tuple[DataFile
 class _Replay:
     """Brings a recovered state from record to record."""
 
-    def __init__(self, state: Recovered, make_core: MakeCore, config: Config):
-        self._state = state
+    def __init__(self, state: Recovered, store: Store, make_core: MakeCore, config: Config):
+        self._state, self._store = state, store
         self._make_core, self._config = make_core, config
         self._bound: BoundProgram | None = None
 
@@ -157,20 +157,25 @@ class _Replay:
             state.core, state.bind, self._bound = evolved, body, None
         elif isinstance(body, Epoch):
             if body.mode == "command":
-                self._execute(body, {section.name: rows for section, rows in sections})
+                self._execute(body, {section.name: rows for _, section, rows in sections})
             else:
-                self._apply(body.log, sections)
+                self._apply(sections)
             state.progress, state.types = body.progress, body.types
         else:
-            self._apply(body.rows, sections)
+            self._apply(sections)
 
-    def _apply(self, file: DataFile, sections: Sections) -> None:
+    def _apply(self, sections: Sections) -> None:
         tables = {spec.name: spec for spec in self._state.bind.program.tables}
-        for section, rows in sections:
+        for file, section, rows in sections:
             if section.name not in tables:
                 raise StateError(f"{file.name} has rows of a table {section.name!r}, which the app does not have")
-            for batch in rows.combine_chunks().to_batches():
-                self._state.core.apply(tables[section.name], batch)
+            try:
+                for batch in rows.combine_chunks().to_batches():
+                    self._state.core.apply(tables[section.name], batch)
+            except SchemaError as error:
+                raise StateError(
+                    f"{self._store.location}/{file.name}: {error}; it was not written by this app"
+                ) from None
 
     def _execute(self, body: Epoch, columns: Mapping[str, pa.Table]) -> None:
         state = self._state

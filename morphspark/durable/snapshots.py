@@ -19,7 +19,7 @@ import pyarrow as pa
 from ..core import Core, Progress
 from ..types import Type
 from .failpoints import reach
-from .files import FOLDER, DataFile, DataWriter
+from .files import FOLDER, DataWriter
 from .records import Bind, Record, Snapshot
 from .store import Store
 
@@ -66,8 +66,11 @@ class SnapshotWriter:
         if self._read_all and not self._waiting:
             self._thread.shutdown(wait=False)
             return True
-        if not self._read_all and len(self._waiting) < CHUNKS_WAITING_MAX:
+        until = time.perf_counter() + epoch_seconds * TIME_SHARE
+        while not self._read_all and len(self._waiting) < CHUNKS_WAITING_MAX:
             self._read(epoch_seconds * TIME_SHARE)
+            if time.perf_counter() >= until:
+                break
         return False
 
     def finish(self) -> None:
@@ -114,8 +117,8 @@ class SnapshotWriter:
         self._writer.add_rows(table, rows)
 
     def _end(self) -> None:
-        writer = self._writer or DataWriter(self._store)
-        file: DataFile = writer.finish()
+        file = None if self._writer is None else self._writer.finish()
+        self._writer = None  # from here on a record may name it, so nobody may discard it
         self._store.sync(FOLDER)
         reach("snapshot.written")
         self._record(Snapshot(*self._known, file))
