@@ -10,6 +10,8 @@
     snapshots   an image of the state, a few rows after each epoch
     recovery    a core as some record left it
     directory   a state directory without its app: tables at any epoch that is kept, and a check of all files
+    shares      a table in parts, each for another task to read
+    verify      every checksum, and every link of the chain of records
     failpoints  named places where a test stops the process
     faults      disks that fail, for tests
 

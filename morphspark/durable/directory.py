@@ -4,7 +4,7 @@
     state.tables                          names, keys, columns, as the directory's program declares them
     state.epochs                          epochs whose state can be read
     state.table("accounts")               a pyarrow.Table of the newest state; .table("accounts", epoch=3)
-    state.verify()                        every problem of every file that is needed, as text
+    state.verify()                        what is wrong with its files, as text
 
 Also beside a running query: records and data files never change, and what its retention deletes meanwhile is looked
 for anew.
@@ -13,8 +13,6 @@ for anew.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from typing import Any
 
 import pyarrow as pa
 
@@ -22,11 +20,12 @@ from ..config import Config
 from ..errors import SchemaError, StateError
 from ..native import NativeCore
 from ..program import TableSpec
-from .files import checked, read_output, read_section
+from .files import read_output
 from .history import READ_TRIES, History, read_history
-from .records import Bind, Epoch, Record, Snapshot
+from .records import Bind, Epoch, Record
 from .recovery import MakeCore, recover
 from .store import Store, open_store
+from .verify import problems
 
 
 class StateDirectory:
@@ -85,29 +84,8 @@ class StateDirectory:
         return read_output(self.store, body.output)
 
     def verify(self) -> list[str]:
-        """Problems of data files that recovery or a repetition would read; records were checked when it was opened."""
-        return list(self._problems())
-
-    def _problems(self) -> Iterator[str]:
-        last = self.history.last_epoch()
-        for record in self.history.records:
-            body: Any = record.body
-            outputs = body.outputs if isinstance(body, Epoch) else ()
-            for file in body.files:
-                if file in outputs and record is not last and not self._exists(file.name):
-                    continue  # of an old epoch: deleted by retention
-                try:
-                    for section in file.sections:
-                        if file in outputs:
-                            checked(self.store, file, section)
-                        else:
-                            read_section(self.store, file, section)
-                except StateError as error:
-                    yield f"{record.file} ({_name(body)}): {error}"
-
-    def _exists(self, name: str) -> bool:
-        folder, _, file = name.partition("/")
-        return file in self.store.files(folder)
+        """Problems of all records, and of all data files that recovery or a repetition would read."""
+        return list(problems(self.store))
 
 
 def table_at(history: History, number: int, name: str, make_core: MakeCore, config: Config) -> pa.Table:
@@ -121,9 +99,3 @@ def table_at(history: History, number: int, name: str, make_core: MakeCore, conf
         return state.core.table(spec)
     finally:
         state.core.close()
-
-
-def _name(body: Any) -> str:
-    if isinstance(body, Epoch):
-        return f"epoch {body.epoch}"
-    return "snapshot" if isinstance(body, Snapshot) else type(body).__name__.lower()

@@ -100,14 +100,14 @@ def read_history(store: Store) -> History | None:
         if not numbers:
             _refuse_headless(store)
             return None
-        first = _behind_last_gap(numbers)
+        first = behind_last_gap(numbers)
         try:
             records = [read_record(store, number) for number in range(first, numbers[-1] + 1)]
         except FileNotFoundError as error:
             if not left:
                 raise StateError(f"{store.location}: {error}; the directory changes faster than it is read") from None
             continue
-        _check_chain(store, records)
+        check_chain(store, records)
         history = History(store, records)
         if next(history.starts(history.last.number), None) is None:
             raise StateError(
@@ -125,7 +125,7 @@ def read_more(history: History) -> list[Record]:
     if not numbers or numbers[0] != last.number + 1:
         return []
     records = [last, *(read_record(store, number) for number in range(numbers[0], numbers[-1] + 1))]
-    _check_chain(store, records)
+    check_chain(store, records)
     return records[1:]
 
 
@@ -134,7 +134,7 @@ def read_record(store: Store, number: int) -> Record:
     return decode_record(bytes(store.read(file)), f"{store.location}/{file}", number)
 
 
-def _behind_last_gap(numbers: list[int]) -> int:
+def behind_last_gap(numbers: list[int]) -> int:
     first = numbers[-1]
     for number in reversed(numbers[:-1]):
         if number != first - 1:
@@ -143,7 +143,7 @@ def _behind_last_gap(numbers: list[int]) -> int:
     return first
 
 
-def _check_chain(store: Store, records: list[Record]) -> None:
+def check_chain(store: Store, records: list[Record]) -> None:
     for before, record in zip(records, records[1:], strict=False):
         file = f"{store.location}/{record.file}"
         if record.state != before.state:

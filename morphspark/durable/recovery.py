@@ -116,7 +116,7 @@ def _read_ahead(
     store: Store, pool: ThreadPoolExecutor, bodies: list[Any], only: Collection[str] | None
 ) -> Iterator[tuple[Any, Sections]]:
     """Each body with the rows it changes, of which the next few are being read in other threads."""
-    rest = (one for body in bodies for one in _changed(body, only))
+    rest = (one for body in bodies for one in changed_sections(body, only))
     waiting: deque[tuple[DataFile, Section, Future[pa.Table]]] = deque()
 
     def fill() -> None:
@@ -132,10 +132,11 @@ def _read_ahead(
             yield file, section, rows.result()
 
     for body in bodies:
-        yield body, take(sum(1 for _ in _changed(body, only)))
+        yield body, take(sum(1 for _ in changed_sections(body, only)))
 
 
-def _changed(body: Any, only: Collection[str] | None) -> Iterator[tuple[DataFile, Section]]:
+def changed_sections(body: Any, only: Collection[str] | None) -> Iterator[tuple[DataFile, Section]]:
+    """The rows that a record brings, of these tables or of all."""
     file = body.log if isinstance(body, Epoch) else body.rows if isinstance(body, Load | Call | Snapshot) else None
     for section in () if file is None else file.sections:
         if only is None or section.name in only:

@@ -25,7 +25,8 @@ from ..program import TableSpec
 from .directory import table_at
 from .files import DataFile, Section, read_section
 from .history import History, Start, read_history
-from .records import Bind, Epoch, Load, Record
+from .records import Bind, Epoch, Load, Record, Snapshot
+from .recovery import changed_sections
 from .store import Store
 
 SHARE_ROWS = 1 << 17  # a task that reads less costs more to start than to run
@@ -67,15 +68,12 @@ def plan_shares(history: History, number: int, name: str) -> list[Share]:
     records = _between(history, start, number)
     if not _can_share(spec, start, records):
         return [Share(spec, number, whole=True)]
-    base = _pieces(start.snapshot.rows, name) if start.snapshot is not None else []
+    base = list(changed_sections(start.snapshot, {name}))
     changes: list[Piece] = []
     for record in records:
-        body = record.body
-        if isinstance(body, Load):
-            # Behind a call it might bring back a row that the call deleted: then it is a change like others.
-            (changes if changes else base).extend(_pieces(body.rows, name))
-        elif record.kind in ("epoch", "call"):
-            changes.extend(_pieces(body.files[0], name))
+        # A load behind a call might bring back a row that the call deleted: then it is a change like others.
+        first = isinstance(record.body, Load) and not changes
+        (base if first else changes).extend(changed_sections(record.body, {name}))
     changed = sum(section.rows for _, section in changes)
     rows = changed + sum(section.rows for _, section in base)
     count = max(1, min(-(-rows // SHARE_ROWS), len(base) + changed // SHARE_ROWS))
@@ -128,7 +126,9 @@ def _with_deleted(rows: pa.Table) -> pa.Table:
 
 
 def _between(history: History, start: Start, number: int) -> list[Record]:
-    return [one for one in history.after(start.first - 1) if one.number <= number]
+    """What changed the state in between; a snapshot only repeats it."""
+    records = history.after(start.first - 1)
+    return [one for one in records if one.number <= number and not isinstance(one.body, Snapshot)]
 
 
 def _can_share(spec: TableSpec, start: Start, records: list[Record]) -> bool:
@@ -141,10 +141,6 @@ def _can_share(spec: TableSpec, start: Start, records: list[Record]) -> bool:
 
 def _names(bind: Bind) -> list[str]:
     return [spec.name for spec in bind.program.tables]
-
-
-def _pieces(file: DataFile, table: str) -> list[Piece]:
-    return [(file, section) for section in file.sections if section.name == table]
 
 
 def _grouped(pieces: list[Piece], count: int) -> list[tuple[Piece, ...]]:
