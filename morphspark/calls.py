@@ -74,7 +74,7 @@ def call_batch(program: Program, columns: Mapping[str, Any], known: Mapping[str,
 
 
 def _column(where: str, name: str, value: Any, kind: Type | None) -> pa.Array:
-    value = value.item() if hasattr(value, "item") else value  # of numpy
+    value = value.tolist() if hasattr(value, "tolist") else value  # of numpy
     typed = kind is not None and kind != types.NULL
     try:
         if not typed or _fits(value, kind):

@@ -36,6 +36,7 @@ from .durable.opening import open_to_read, open_to_write
 from .durable.records import Bind, Call, Epoch, Load
 from .durable.recovery import MakeCore, Recovered, replay
 from .durable.store import Store, open_store
+from .durable.workers import Task, Workers
 from .errors import ClosedError, ConfigError, EpochError, LimitError, SchemaError, StateError
 from .explain import Explanation
 from .metrics import Metrics, breakdown, main_strategy
@@ -106,6 +107,7 @@ class Engine:
         self._closed = False
         self._busy = False  # a call is under way; the lock lets its own thread in again, from a signal handler
         self._close_wanted = False
+        self._teller: Workers | None = None  # resolves the futures of `submit`
         self._no_late: tuple[pa.Schema, pa.Table] | None = None  # events' schema, and no late event of it
         self._process = os.getpid()
         self._start(self._open(path, evolve))
@@ -248,11 +250,20 @@ class Engine:
             reach("epoch.committed")
 
         if ahead:
-            durable = _uncancellable(journal.committer.commit_ahead(write, show))
+            durable = self._tell(journal.committer.commit_ahead(write, show))
         else:
             durable = _done(journal.committer.commit(write, show))
         journal.tidy()
         return _Ended(executed.rows, durable, executed.log.mode)
+
+    def _tell(self, task: Task[pa.Table]) -> Future[pa.Table]:
+        """A future for users, resolved in a thread that nothing else depends on: callbacks may take their time."""
+        future: Future[pa.Table] = Future()
+        future.set_running_or_notify_cancel()  # an epoch that is executed can't be cancelled
+        if self._teller is None:
+            self._teller = Workers("morphspark-tell")
+        self._teller.do(lambda: _resolve(future, task))
+        return future
 
     def _begin_command(self, batch: Batch) -> CommandLog | None:
         """With log="command" the events are written while they execute."""
@@ -421,6 +432,8 @@ class Engine:
             if not self._closed:
                 if self._journal is not None:
                     self._journal.close()
+                if self._teller is not None:
+                    self._teller.close()
                 self._core.close()
             self._closed = True
 
@@ -669,21 +682,14 @@ def _done(rows: pa.Table) -> Future[pa.Table]:
     return future
 
 
-def _uncancellable(inner: Future[pa.Table]) -> Future[pa.Table]:
-    """A future for users: an epoch that is executed can't be taken back by cancelling it."""
-    outer: Future[pa.Table] = Future()
-    outer.set_running_or_notify_cancel()
-
-    def pass_on(ended: Future[pa.Table]) -> None:
-        if ended.cancelled():
-            outer.set_exception(ClosedError("an interrupt came before the epoch was logged; it did not happen"))
-        elif (error := ended.exception()) is not None:
-            outer.set_exception(error)
-        else:
-            outer.set_result(ended.result())
-
-    inner.add_done_callback(pass_on)
-    return outer
+def _resolve(future: Future[pa.Table], task: Task[pa.Table]) -> None:
+    task.wait()
+    if task.cancelled:
+        future.set_exception(ClosedError("an interrupt came before the epoch was logged; it did not happen"))
+    elif task.error is not None:
+        future.set_exception(task.error)
+    else:
+        future.set_result(task.result())
 
 
 def _canonical_table(rows: pa.Table) -> pa.Table:

@@ -16,35 +16,29 @@ know whether a record exists: what is on the disk is then found out by opening t
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-from ..errors import ClosedError, EpochError
+from ..errors import ClosedError
+from .workers import Signal, Task, Workers
 
 
 class Commit:
     def __init__(self, committer: Committer, write: Callable[[], Any], show: Callable[[], None], ahead: bool):
         self._committer, self._write, self._show, self._ahead = committer, write, show, ahead
-        self.done: Future[Any] = Future()  # what `write` returned
-        self.shown = threading.Event()  # or never will be
+        self.task: Task[Any] = Task(self._run)  # its result is what `write` returned
+        self.shown = Signal()  # or never will be
         self.queued = False  # surely; an interrupt may have come between
 
-    def run(self) -> None:
-        if not self.done.set_running_or_notify_cancel():
-            return  # whoever asked for it was interrupted before it began
+    def _run(self) -> Any:
         try:
             self._committer.check_running()
-            result = self._run()
-        except BaseException as error:
+            return self._both_halves()
+        finally:
             self.shown.set()
-            self.done.set_exception(error)
-        else:
-            self.done.set_result(result)
 
-    def _run(self) -> Any:
+    def _both_halves(self) -> Any:
         result = None if self._ahead else self._write()
         try:
             self._show()
@@ -54,82 +48,64 @@ class Commit:
             self._committer.stop(error)  # what is visible and what is durable are not the same any more
             raise
 
-    def cancel(self) -> bool:
-        """True if it has not begun, and never will."""
-        if self.done.cancel():
-            self.shown.set()
-            return True
-        return False
+    @property
+    def dropped(self) -> bool:
+        """Whether it never ran and never will, as an interrupt came before it was queued."""
+        return self.task.cancelled or (not self.queued and self.task.cancel())
 
 
 class Committer:
     def __init__(self) -> None:
-        self._thread = ThreadPoolExecutor(1, "morphspark-commit")
+        self._worker = Workers("morphspark-commit")
         self._flight: deque[Commit] = deque()
         self._stopped: BaseException | None = None
-        self._own_thread: int | None = None
 
     def commit(self, write: Callable[[], Any], show: Callable[[], None]) -> Any:
         """Both halves, in turn; what `write` returned."""
         step = Commit(self, write, show, ahead=False)
         try:
             self._begin(step)
-            return step.done.result()
+            return step.task.result()
         except BaseException:
-            step.cancel()
+            step.task.cancel()
             raise
         finally:
             self.settle()
 
-    def commit_ahead(self, write: Callable[[], Any], show: Callable[[], None]) -> Future[Any]:
+    def commit_ahead(self, write: Callable[[], Any], show: Callable[[], None]) -> Task[Any]:
         """Visible soon, durable later."""
         step = Commit(self, write, show, ahead=True)
         self._begin(step)
-        return step.done
+        return step.task
 
-    def run_behind(self, task: Callable[[], Any]) -> Future[Any]:
+    def run_behind(self, task: Callable[[], Any]) -> Task[Any]:
         """Run something behind all commits that were asked for; not part of any."""
-        return self._thread.submit(self._run, task)
+        return self._worker.do(task)
 
     def _begin(self, step: Commit) -> None:
         # First into the list: an interrupt behind any of these lines leaves a commit that is found there.
         self._flight.append(step)
-        self._thread.submit(self._run, step.run)
+        self._worker.put(step.task)
         step.queued = True
-
-    def _run(self, task: Callable[[], Any]) -> Any:
-        self._own_thread = threading.get_ident()
-        return task()
 
     def settle(self) -> None:
         """Wait until every commit that began has ended; forget those that did not begin."""
-        self._refuse_own_thread()
         for step in list(self._flight):
-            if not self._dropped(step):
-                step.done.exception()  # waits
-        self._forget_done()
+            if not step.dropped:
+                step.task.wait()
+        self._forget_over()
 
     def wait_shown(self) -> None:
         """Wait until all commits are visible, durable or not."""
-        self._refuse_own_thread()
         for step in list(self._flight):
-            if not self._dropped(step):
+            if not step.dropped:
                 step.shown.wait()
-        self._forget_done()
+        self._forget_over()
 
-    def _forget_done(self) -> None:
-        for step in [one for one in self._flight if one.done.done()]:
+    def _forget_over(self) -> None:
+        for step in [one for one in self._flight if one.task.over]:
             with contextlib.suppress(ValueError):  # another thread was faster
                 self._flight.remove(step)
-
-    @staticmethod
-    def _dropped(step: Commit) -> bool:
-        """Whether it never ran and never will, as an interrupt came before it was queued."""
-        return step.done.cancelled() or (not step.queued and step.cancel())
-
-    def _refuse_own_thread(self) -> None:
-        if threading.get_ident() == self._own_thread:
-            raise EpochError("a callback of a future can't use the engine, which waits for it; use another thread")
 
     # -- stopping
 
@@ -148,4 +124,4 @@ class Committer:
             ) from self._stopped
 
     def close(self) -> None:
-        self._thread.shutdown()
+        self._worker.close()

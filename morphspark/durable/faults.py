@@ -36,11 +36,17 @@ class FaultyDisk:
     """Passes calls on to another disk; the nth that the fault can happen to goes wrong, once."""
 
     def __init__(self, disk: Any, fault: str | None = None, nth: int = 0):
-        self._disk, self._fault, self._nth = disk, fault, nth
+        self._disk = disk
         self._lock = threading.Lock()
         self._full = False
         self.calls: list[str] = []  # all that were made
-        self.happened = ""  # the call that went wrong
+        self.arm(fault, nth)
+
+    def arm(self, fault: str | None, nth: int) -> None:
+        """From now on, let the nth call go wrong."""
+        with self._lock:
+            self._fault, self._nth = fault, nth
+            self.happened = ""  # the call that went wrong
 
     def __getattr__(self, call: str) -> Any:
         if call not in CALLS:

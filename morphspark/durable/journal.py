@@ -10,7 +10,6 @@ import logging
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +31,7 @@ from .recovery import EVENTS, ORDER
 from .retention import superfluous, with_old_output
 from .snapshots import SnapshotWriter
 from .store import UNFINISHED, Store, UncertainError
+from .workers import Workers
 
 WRITE_THREADS = 3  # changed rows, output, late events
 # With snapshot_every="auto": when the log is as long as what it would replace, so that writing at most doubles and
@@ -75,9 +75,10 @@ class CommandLog:
 
     mode = "command"
 
-    def __init__(self, store: Store, pool: ThreadPoolExecutor, batch: Batch):
+    def __init__(self, store: Store, workers: Workers, batch: Batch):
         events = pa.RecordBatch.from_arrays(list(batch.used.values()), names=list(batch.used))
-        self._begun = pool.submit(_begin_command, store, events)
+        self._workers = workers
+        self._begun = workers.do(lambda: _begin_command(store, events))
         self._order: pa.Array | None = None
 
     def executed(self, outcome: Outcome) -> CommandLog:
@@ -97,7 +98,7 @@ class CommandLog:
 
     def discard(self) -> None:
         """The epoch failed."""
-        self._begun.add_done_callback(lambda begun: None if begun.exception() else begun.result().discard())
+        self._workers.do(lambda: self._begun.result().discard())
 
 
 EpochLog = DeltaLog | CommandLog
@@ -120,7 +121,8 @@ class Journal:
         self.store, self.history, self.config = store, history, config
         self.committer = Committer()
         self.writer_id = uuid.uuid4().hex
-        self._pool = ThreadPoolExecutor(WRITE_THREADS, "morphspark-write")
+        self._writers = Workers("morphspark-write", WRITE_THREADS)
+        self._snapshot_writer = Workers("morphspark-snapshot")
         self._snapshot: SnapshotWriter | None = None
         self._leftovers = _leftovers(store, history)
         self._outputs_gone = -1  # the newest record whose output was deleted
@@ -151,7 +153,7 @@ class Journal:
         return DeltaLog(changed)
 
     def begin_command(self, batch: Batch) -> CommandLog:
-        return CommandLog(self.store, self._pool, batch)
+        return CommandLog(self.store, self._writers, batch)
 
     def write_epoch(self, executed: Executed) -> Record:
         """Executed → Logged → the record. If it raises, and is not uncertain, nothing happened."""
@@ -213,7 +215,7 @@ class Journal:
     def _write(self, *tasks: Callable[[], DataFile | None]) -> list[DataFile | None]:
         """Several data files at once, durable with their names; none of them stays behind if one fails."""
         first, *others = tasks
-        begun = [self._pool.submit(task) for task in others]
+        begun = [self._writers.do(task) for task in others]
         files: list[DataFile | None] = []
         error: BaseException | None = None
         for get in (first, *(one.result for one in begun)):
@@ -262,7 +264,8 @@ class Journal:
 
     def _begin_snapshot(self, core: Core, progress: Progress, types: Mapping[str, Type]) -> SnapshotWriter:
         last, bind = self.history.last, self.history.bind()
-        return SnapshotWriter(core, self.store, last, bind, progress, types, self._record_snapshot)
+        known = (last.number, last.sha256, bind, progress, types)
+        return SnapshotWriter(core, self.store, self._snapshot_writer, known, self._record_snapshot)
 
     def _record_snapshot(self, body: Snapshot) -> None:
         self.committer.run_behind(lambda: self.append(body)).result()
@@ -336,8 +339,8 @@ class Journal:
     def close(self) -> None:
         self.committer.settle()
         self.give_up_snapshot()
-        self.committer.close()
-        self._pool.shutdown()
+        for workers in (self._snapshot_writer, self._writers, self.committer):  # those that ask before those asked
+            workers.close()
 
 
 def _length(file: DataFile | None) -> int:

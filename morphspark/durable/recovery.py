@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -27,6 +27,7 @@ from .files import DataFile, Section, read_section
 from .history import History, Start
 from .records import Bind, Call, Epoch, Load, Record, Snapshot
 from .store import Store
+from .workers import Task, Workers
 
 AHEAD = 8  # sections that are read before the core wants them
 EVENTS, ORDER = "events", "order"  # the sections of a command
@@ -104,24 +105,27 @@ def _replay(
     if any(isinstance(one, Epoch) and one.mode == "command" for one in bodies):
         only = None  # a transaction may need any table
     steps = _Replay(state, store, make_core, config)
-    with ThreadPoolExecutor(config.thread_count, "morphspark-recovery") as pool:
-        for body, sections in _read_ahead(store, pool, bodies, only):
+    readers = Workers("morphspark-recovery", config.thread_count)
+    try:
+        for body, sections in _read_ahead(store, readers, bodies, only):
             steps.add(body, sections)
+    finally:
+        readers.close()
 
 
 Sections = Iterator[tuple[DataFile, Section, pa.Table]]
 
 
 def _read_ahead(
-    store: Store, pool: ThreadPoolExecutor, bodies: list[Any], only: Collection[str] | None
+    store: Store, readers: Workers, bodies: list[Any], only: Collection[str] | None
 ) -> Iterator[tuple[Any, Sections]]:
     """Each body with the rows it changes, of which the next few are being read in other threads."""
     rest = (one for body in bodies for one in changed_sections(body, only))
-    waiting: deque[tuple[DataFile, Section, Future[pa.Table]]] = deque()
+    waiting: deque[tuple[DataFile, Section, Task[pa.Table]]] = deque()
 
     def fill() -> None:
         for file, section in rest:
-            waiting.append((file, section, pool.submit(read_section, store, file, section)))
+            waiting.append((file, section, readers.do(partial(read_section, store, file, section))))
             if len(waiting) >= AHEAD:
                 return
 

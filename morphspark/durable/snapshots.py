@@ -11,8 +11,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
 
 import pyarrow as pa
 
@@ -20,8 +18,9 @@ from ..core import Core, Progress
 from ..types import Type
 from .failpoints import reach
 from .files import FOLDER, DataWriter
-from .records import Bind, Record, Snapshot
+from .records import Bind, Snapshot
 from .store import Store
+from .workers import Task, Workers
 
 TIME_SHARE = 0.1  # of an epoch, for reading a chunk after it
 CHUNK_ROWS_MIN = 1 << 10
@@ -32,26 +31,23 @@ log = logging.getLogger(__name__)
 
 
 class SnapshotWriter:
-    """One snapshot on its way. `record` makes its record, called from the writing thread."""
+    """One snapshot on its way. `record` makes its record, called by the worker."""
 
     def __init__(
         self,
         core: Core,
         store: Store,
-        of: Record,
-        bind: Bind,
-        progress: Progress,
-        types: Mapping[str, Type],
+        worker: Workers,
+        known: tuple[int, str, Bind, Progress, Mapping[str, Type]],
         record: Callable[[Snapshot], None],
     ):
-        self._core, self._store, self._record = core, store, record
-        self._known = (of.number, of.sha256, bind, progress, types)
-        self._thread = ThreadPoolExecutor(1, "morphspark-snapshot")
-        self._writer: DataWriter | None = None
-        self._waiting: list[Future[None]] = []
+        self._core, self._store, self._worker, self._known, self._record = core, store, worker, known, record
+        self._writer: DataWriter | None = None  # the worker's
+        self._waiting: list[Task[None]] = []
         self._chunk_rows = CHUNK_ROWS_MIN
         self._whole = False  # False while a chunk is taken: an interrupt there loses rows
         self._read_all = False
+        self._given_up = False
         core.end_snapshot()  # one that an interrupt left behind
         core.begin_snapshot()
         self._whole = True
@@ -59,12 +55,11 @@ class SnapshotWriter:
 
     def step(self, epoch_seconds: float) -> bool:
         """Read some rows, in a share of the time that an epoch took. True: it is over, done or given up."""
-        self._waiting = [one for one in self._waiting if not _ended(one)]
         if not self._whole or self._failed():
             self.give_up()
             return True
+        self._waiting = [one for one in self._waiting if not one.over]
         if self._read_all and not self._waiting:
-            self._thread.shutdown(wait=False)
             return True
         until = time.perf_counter() + epoch_seconds * TIME_SHARE
         while not self._read_all and len(self._waiting) < CHUNKS_WAITING_MAX:
@@ -79,13 +74,11 @@ class SnapshotWriter:
             self._read(1.0)
         for one in self._waiting:
             one.result()
-        self._thread.shutdown()
 
     def give_up(self) -> None:
         self._core.end_snapshot()
-        self._thread.shutdown(cancel_futures=True)
-        if self._writer is not None:
-            self._writer.discard()
+        self._given_up = True
+        self._worker.do(self._discard)
 
     def _read(self, seconds: float) -> None:
         self._whole = False
@@ -94,9 +87,9 @@ class SnapshotWriter:
         if chunk is None:
             self._core.end_snapshot()
             self._read_all = True
-            self._waiting.append(self._thread.submit(self._end))
+            self._waiting.append(self._worker.do(self._end))
         else:
-            self._waiting.append(self._thread.submit(self._write, chunk[0].name, chunk[1]))
+            self._waiting.append(self._worker.do(lambda: self._write(chunk[0].name, chunk[1])))
             speed = chunk[1].num_rows / max(time.perf_counter() - started, 1e-6)
             self._chunk_rows = int(min(max(seconds * speed, CHUNK_ROWS_MIN), CHUNK_ROWS_MAX))
         self._whole = True
@@ -104,25 +97,30 @@ class SnapshotWriter:
 
     def _failed(self) -> bool:
         for one in self._waiting:
-            if one.done() and (error := one.exception()) is not None:
-                log.warning("a snapshot could not be written; a later epoch tries again: %s", error)
+            if one.over and one.error is not None:
+                log.warning("a snapshot could not be written; a later epoch tries again: %s", one.error)
                 return True
         return False
 
-    # -- in the writing thread
+    # -- what the worker does
 
     def _write(self, table: str, rows: pa.RecordBatch) -> None:
+        if self._given_up:
+            return
         if self._writer is None:
             self._writer = DataWriter(self._store)
         self._writer.add_rows(table, rows)
 
     def _end(self) -> None:
+        if self._given_up:
+            return
         file = None if self._writer is None else self._writer.finish()
         self._writer = None  # from here on a record may name it, so nobody may discard it
         self._store.sync(FOLDER)
         reach("snapshot.written")
         self._record(Snapshot(*self._known, file))
 
-
-def _ended(one: Future[Any]) -> bool:
-    return one.done() and one.exception() is None
+    def _discard(self) -> None:
+        if self._writer is not None:
+            self._writer.discard()
+            self._writer = None
