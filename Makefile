@@ -40,12 +40,13 @@ $(VENV)/.created:
 	@touch $@
 
 # The build requirements come first and isolation is off, so that the headers we compile against are those of the
-# pinned pyarrow, and nothing is downloaded twice.
+# pinned pyarrow, and nothing is downloaded twice. editable_mode=compat puts this folder itself on Python's path: Spark
+# looks there for modules called pyspark_*, and does not see what an import hook would find.
 $(VENV)/.installed: $(VENV)/.created pyproject.toml constraints.txt
 	@command -v $(CXX) >/dev/null || { echo "No C++ compiler '$(CXX)': install g++ 12 or later, or name one: make CXX=…" >&2; exit 1; }
 	@echo "installing into $(VENV) (the first time this downloads several hundred MB)"
 	@$(PIP) install -c constraints.txt setuptools cython pyarrow numpy
-	@$(PIP) install -c constraints.txt --no-build-isolation -e '.[all]'
+	@$(PIP) install -c constraints.txt --no-build-isolation -C editable_mode=compat -e '.[all]'
 	@touch $@
 
 $(VENV)/.built: $(VENV)/.installed $(CORE_INPUTS) morphspark/java.py
@@ -55,7 +56,7 @@ $(VENV)/.built: $(VENV)/.installed $(CORE_INPUTS) morphspark/java.py
 
 # --- run and test ----------------------------------------------------------------------------------------------
 
-.PHONY: run test pytest fuzz bench notebooks
+.PHONY: run test pytest fuzz crash bench notebooks
 run: build ## stream a generated ledger through Spark for about 30 s, with live progress and a summary
 	@$(BIN)/morphspark run conf/ledger.toml
 
@@ -67,6 +68,9 @@ pytest: build ## the Python tests; choose some with ARGS='-k ledger'
 fuzz: build ## 10,000 seeded interleavings, then the property tests, for long, with the seed of each round
 	@MORPHSPARK_SEEDS=10000 $(MAKE) --no-print-directory native-test NATIVE_ARGS=--run_test=strategies
 	@MORPHSPARK_FUZZ=long $(BIN)/python -m pytest -s tests/test_properties.py $(ARGS)
+
+crash: build ## kill 500 engines and 20 Spark queries, start them again, compare with the oracle (under 20 minutes)
+	@$(BIN)/python tests/crash $(ARGS)
 
 BENCH ?= engine sink
 bench: build ## benchmarks; choose with BENCH='regret dynamic', pass on ARGS=--quick

@@ -78,14 +78,15 @@ Engine::Engine(std::vector<TableSpec> tables, int threads)
       pool_(threads),
       planned_(tables_, std::max(threads, kInterleavedWorkersMax)) {}
 
-Status Engine::Load(TableId table, std::span<const ColumnView> keys, std::span<const ColumnView> values) {
-  if (table >= tables_.size()) return Status::Invalid("load: no such table");
+Status Engine::Apply(TableId table, std::span<const ColumnView> keys, std::span<const ColumnView> values,
+                     const ColumnView* deleted) {
+  if (table >= tables_.size()) return Status::Invalid("apply: no such table");
+  if (executed_) return Status::Invalid("apply: an executed epoch waits for Commit or Rollback");
   try {
-    tables_[table]->Load(keys, values);
+    return tables_[table]->Apply(keys, values, deleted, &pool_);
   } catch (const std::bad_alloc&) {
-    return Status(StatusCode::kOutOfMemory, "not enough memory for the initial rows");
+    return Status(StatusCode::kOutOfMemory, "not enough memory for all of these rows");
   }
-  return Status::Ok();
 }
 
 Status Engine::Execute(const EpochInput& input, EpochResult* result) {
@@ -258,6 +259,25 @@ Status Engine::RunBatch(const EpochInput& input, const BatchContext& context, co
   return Status::Ok();
 }
 
+Status Engine::Changes(TableId table, std::vector<ColumnBuffers>* columns) {
+  if (table >= tables_.size()) return Status::Invalid("changes: no such table");
+  if (!executed_) return Status::Invalid("changes: no executed epoch");
+  const Table& source = *tables_[table];
+  try {
+    const std::vector<Slot> slots = source.ChangedSlots();
+    for (size_t part = 0; part < source.spec().key.size(); ++part)
+      columns->push_back(source.ExportKey(part, slots, &pool_));
+    for (ColumnId column = 0; column < source.spec().columns.size(); ++column)
+      columns->push_back(source.ExportValues(column, slots, &pool_));
+    columns->push_back(source.ExportDeleted(slots, &pool_));
+  } catch (const std::bad_alloc&) {
+    return Status(StatusCode::kOutOfMemory, "not enough memory for the rows that this epoch changed");
+  } catch (const std::length_error& error) {
+    return Status::Limit(std::string(error.what()) + " in rows that one epoch changed; send smaller micro-batches");
+  }
+  return Status::Ok();
+}
+
 void Engine::Commit() {
   executed_ = false;
   for (const auto& table : tables_) table->CommitEpoch();
@@ -270,6 +290,28 @@ void Engine::Rollback() {
   executed_ = false;
   for (const auto& table : tables_) table->RollbackEpoch();
   epoch_stamps_ = 0;
+}
+
+Status Engine::BeginSnapshot() {
+  if (executed_) return Status::Invalid("snapshot: an executed epoch waits for Commit or Rollback");
+  if (snapshot_) return Status::Invalid("snapshot: one is open");
+  try {
+    snapshot_ = std::make_unique<Snapshot>(tables_);
+  } catch (const std::bad_alloc&) {
+    return Status(StatusCode::kOutOfMemory, "not enough memory to begin a snapshot");
+  }
+  return Status::Ok();
+}
+
+Status Engine::ReadSnapshot(int64_t rows_max, SnapshotChunk* chunk) {
+  if (executed_) return Status::Invalid("snapshot: an executed epoch waits for Commit or Rollback");
+  if (!snapshot_) return Status::Invalid("snapshot: none is open");
+  if (rows_max < 1) return Status::Invalid("snapshot: a chunk has at least one row");
+  try {
+    return snapshot_->Read(rows_max, &pool_, chunk);
+  } catch (const std::bad_alloc&) {
+    return Status(StatusCode::kOutOfMemory, "not enough memory for a part of a snapshot");
+  }
 }
 
 std::vector<const TableSpec*> Engine::table_specs() const {
@@ -297,7 +339,7 @@ bool Engine::Validate() const {
   for (const auto& table : tables_) {
     if (!table->Validate()) return false;
   }
-  return true;
+  return !snapshot_ || snapshot_->Validate();
 }
 
 }  // namespace morphspark

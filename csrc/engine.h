@@ -2,7 +2,7 @@
 // knows nothing of Python, Spark or files.
 //
 // One epoch is: order → classify → resolve → execute → output, then `Commit` or `Rollback`. If `Execute` fails,
-// nothing has changed.
+// nothing has changed. What must be written down of an executed epoch is `Changes`; `Apply` takes it again.
 //
 // Thread safety: one call at a time.
 #pragma once
@@ -22,6 +22,7 @@
 #include "plan/explain.h"
 #include "plan/order.h"
 #include "program/code.h"
+#include "state/snapshot.h"
 #include "state/table.h"
 
 namespace morphspark {
@@ -74,12 +75,21 @@ class Engine {
  public:
   Engine(std::vector<TableSpec> tables, int threads);
 
-  Status Load(TableId table, std::span<const ColumnView> keys, std::span<const ColumnView> values);
+  // Rows as they shall be; see Table::Apply. Between epochs, and part of none.
+  Status Apply(TableId table, std::span<const ColumnView> keys, std::span<const ColumnView> values,
+               const ColumnView* deleted = nullptr);
   Status Execute(const EpochInput& input, EpochResult* result);
   // Plans the epoch and looks at its graph; changes nothing. Epochs of at most `draw_max` rows are drawn.
   Status Explain(const EpochInput& input, int64_t draw_max, EpochExplanation* explanation);
+  // The rows of a table that the executed epoch changed: key parts, value columns, and a bit for each deleted row.
+  Status Changes(TableId table, std::vector<ColumnBuffers>* columns);
   void Commit();
   void Rollback();
+
+  // All tables as they are now, between epochs; read between any later ones. One at a time.
+  Status BeginSnapshot();
+  Status ReadSnapshot(int64_t rows_max, SnapshotChunk* chunk);
+  void EndSnapshot() { snapshot_.reset(); }
 
   const Table& table(TableId id) const { return *tables_[id]; }
   std::vector<const TableSpec*> table_specs() const;
@@ -102,6 +112,7 @@ class Engine {
   static constexpr int kInterleavedWorkersMax = 8;
 
   std::vector<std::unique_ptr<Table>> tables_;
+  std::unique_ptr<Snapshot> snapshot_;  // null: none is open
   ThreadPool pool_;
   // Working memory of an epoch, kept so that the next one does not fault it in again.
   std::vector<TransactionId> transactions_;  // by batch row

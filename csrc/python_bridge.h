@@ -20,17 +20,20 @@ inline void SetColumns(EpochInput* epoch, const std::vector<ColumnView>& columns
 
 inline void SetPoll(EpochInput* epoch, bool (*poll)()) { epoch->poll = poll; }
 
-// `columns` are the key's parts, then the value columns.
-inline Status Load(Engine* engine, TableId table, const std::vector<ColumnView>& columns) {
+// `columns` are the key's parts, then the value columns and, if there is one more, whether a row is deleted.
+inline Status Apply(Engine* engine, TableId table, const std::vector<ColumnView>& columns) {
   const std::span<const ColumnView> all(columns);
-  const size_t parts = engine->table(table).spec().key.size();
-  return engine->Load(table, all.first(parts), all.subspan(parts));
+  const TableSpec& spec = engine->table(table).spec();
+  const size_t parts = spec.key.size(), values = spec.columns.size();
+  const ColumnView* deleted = columns.size() > parts + values ? &columns.back() : nullptr;
+  return engine->Apply(table, all.first(parts), all.subspan(parts, values), deleted);
 }
 
-inline ColumnBuffers ExportTableColumn(const Table& table, const std::vector<Slot>& slots, size_t column) {
+inline ColumnBuffers ExportTableColumn(const Table& table, const std::vector<Slot>& slots, size_t column,
+                                       ThreadPool* pool) {
   const size_t parts = table.spec().key.size();
-  if (column < parts) return table.ExportKey(column, slots);
-  return table.ExportValues(static_cast<ColumnId>(column - parts), slots);
+  if (column < parts) return table.ExportKey(column, slots, pool);
+  return table.ExportValues(static_cast<ColumnId>(column - parts), slots, pool);
 }
 
 inline ColumnBuffers GatherColumn(const ArrowArray& array, int bits, int offset_bytes, bool identity,

@@ -7,10 +7,12 @@ from .errors import (
     ClosedError,
     ConfigError,
     EpochError,
+    FencedError,
     LateError,
     LimitError,
     MorphsparkError,
     SchemaError,
+    StateError,
     TraceError,
 )
 from .program import Program
@@ -25,8 +27,8 @@ from .words import total as sum
 __version__ = "0.1.0"
 
 __all__ = [
-    "App", "ClosedError", "Config", "ConfigError", "Engine", "EpochError", "LateError", "LimitError",
-    "MorphsparkError", "Program", "SchemaError", "Sink", "TraceError",
+    "App", "ClosedError", "Config", "ConfigError", "Engine", "EpochError", "FencedError", "LateError", "LimitError",
+    "MorphsparkError", "Program", "SchemaError", "Sink", "StateError", "TraceError",
     "abs", "all", "any", "coalesce", "count", "each", "max", "mean", "min", "require", "sum", "when", "where",
 ]  # fmt: skip
 

@@ -72,6 +72,14 @@ cdef export(_native.ColumnBuffers column, arrow_type):
     return pa.Array._import_from_c(<uintptr_t> &array, arrow_type)
 
 
+cdef export_all(vector[_native.ColumnBuffers]& columns, arrow_types):
+    cdef size_t index
+    arrays = []
+    for index, arrow_type in enumerate(arrow_types):
+        arrays.append(export(move(columns[index]), arrow_type))
+    return arrays
+
+
 cdef export_rows(const vector[uint32_t]& rows):
     cdef int64_t[::1] view
     import numpy as np
@@ -191,11 +199,15 @@ cdef class Engine:
                 del self.engine
         self.engine = NULL
 
-    def load(self, uint32_t table, arrays, kinds):
+    def apply(self, uint32_t table, arrays, kinds):
+        """Rows as they shall be: key parts, value columns and, if there is one more, whether a row is deleted."""
         cdef vector[_native.ColumnView] views
+        cdef _native.Status status
         keep = []
         view_columns(arrays, kinds, keep, &views)
-        check(_native.Load(self.engine, table, views))
+        with nogil:
+            status = _native.Apply(self.engine, table, views)
+        check(status)
 
     def execute(self, Program program, *given):
         """Run an epoch: an `Epoch`. Nothing changed if it raises."""
@@ -258,6 +270,30 @@ cdef class Engine:
             "accesses": accesses,
         }
 
+    def changes(self, uint32_t table, arrow_types):
+        """The rows that the executed epoch changed: one array per key part and value column, and one of deleted."""
+        cdef vector[_native.ColumnBuffers] columns
+        cdef _native.Status status
+        with nogil:
+            status = self.engine.Changes(table, &columns)
+        check(status)
+        return export_all(columns, arrow_types)
+
+    def begin_snapshot(self):
+        check(self.engine.BeginSnapshot())
+
+    def snapshot_chunk(self, int64_t rows_max, arrow_types):
+        """A table's number and some of its rows; `arrow_types` are those of every table. None: all were read."""
+        cdef _native.SnapshotChunk chunk
+        cdef _native.Status status
+        with nogil:
+            status = self.engine.ReadSnapshot(rows_max, &chunk)
+        check(status)
+        return (chunk.table, export_all(chunk.columns, arrow_types[chunk.table])) if chunk.rows else None
+
+    def end_snapshot(self):
+        self.engine.EndSnapshot()
+
     def commit(self):
         self.engine.Commit()
         self.commits += 1
@@ -276,7 +312,7 @@ cdef class Engine:
         arrays = []
         for index, arrow_type in enumerate(arrow_types):
             with nogil:
-                column = _native.ExportTableColumn(source[0], slots, index)
+                column = _native.ExportTableColumn(source[0], slots, index, self.engine.pool())
             arrays.append(export(move(column), arrow_type))
         return arrays
 

@@ -71,6 +71,13 @@ cdef extern from "state/table.h" namespace "morphspark" nogil:
         vector[uint32_t] LiveSlots() except +
 
 
+cdef extern from "state/snapshot.h" namespace "morphspark" nogil:
+    cdef cppclass SnapshotChunk:
+        uint32_t table
+        int64_t rows
+        vector[ColumnBuffers] columns
+
+
 cdef extern from "program/code.h" namespace "morphspark" nogil:
     cdef cppclass Code:
         pass
@@ -196,6 +203,10 @@ cdef extern from "engine.h" namespace "morphspark" nogil:
         Status Explain(const EpochInput& input, int64_t draw_max, EpochExplanation* explanation)
         Engine(vector[TableSpec] tables, int threads) except +
         Status Execute(const EpochInput& input, EpochResult* result)
+        Status Changes(uint32_t table, vector[ColumnBuffers]* columns)
+        Status BeginSnapshot()
+        Status ReadSnapshot(int64_t rows_max, SnapshotChunk* chunk)
+        void EndSnapshot()
         void Commit() except +
         void Rollback() except +
         const Table& table(uint32_t id)
@@ -220,8 +231,9 @@ cdef extern from "python_bridge.h" namespace "morphspark::bridge" nogil:
     Status Decode(const vector[int64_t]& words, vector[string] strings, const Engine& engine, Code* out) except +
     void SetColumns(EpochInput* epoch, const vector[ColumnView]& columns)
     void SetPoll(EpochInput* epoch, cbool (*poll)() noexcept)
-    Status Load(Engine* engine, uint32_t table, const vector[ColumnView]& columns) except +
-    ColumnBuffers ExportTableColumn(const Table& table, const vector[uint32_t]& slots, size_t column) except +
+    Status Apply(Engine* engine, uint32_t table, const vector[ColumnView]& columns) except +
+    ColumnBuffers ExportTableColumn(const Table& table, const vector[uint32_t]& slots, size_t column,
+                                    ThreadPool* pool) except +
     ColumnBuffers GatherColumn(const ArrowArray& array, int bits, int offset_bytes, cbool identity,
                                const int64_t* order, int64_t rows, ThreadPool* pool) except +
     cbool ColumnIsCanonical(const ArrowArray& array, int bits, int offset_bytes)

@@ -13,7 +13,10 @@ from .program import Const, Program, TableSpec, Transaction
 from .types import Type
 
 if TYPE_CHECKING:
+    import os
+
     from .config import Config
+    from .durable.store import Store
     from .engine import Engine
 
 LATE_POLICIES = ("admit", "divert", "fail")
@@ -84,6 +87,7 @@ class App:
         self.seed = _seed(seed)
         self._tables: dict[str, TableSpec] = {}
         self._transactions: list[Transaction] = []
+        self._functions: dict[str, Callable[[Any], Any]] = {}  # by the names of their transactions
         self._check_order_types()
 
     def __repr__(self) -> str:
@@ -118,6 +122,7 @@ class App:
             if any(transaction.name == one.name for one in self._transactions):
                 raise TraceError(f"transaction {transaction.name!r} is defined twice")
             self._transactions.append(transaction)
+            self._functions[transaction.name] = function
             return function
 
         return decorate
@@ -128,11 +133,31 @@ class App:
             self.name, self.order_by, self.seed, tuple(self._tables.values()), tuple(self._transactions)
         )  # fmt: skip
 
-    def open(self, path: str | None = None, config: Config | None = None) -> Engine:
-        """Open an engine over this app's tables."""
+    def transaction_of(self, function: Callable[[Any], Any]) -> str | None:
+        """The name of the transaction that a decorated function has become."""
+        return next((name for name, one in self._functions.items() if one is function), None)
+
+    def trace(self, function: Callable[[Any], Any]) -> Transaction:
+        """What a function does to this app's tables, without making it one of its transactions."""
+        return trace.trace(function, (), self.events, self._tables)
+
+    def open(
+        self,
+        path: str | os.PathLike[str] | Store | None = None,
+        config: Config | None = None,
+        read_only: bool = False,
+        evolve: str | None = None,
+        query_id: str | None = None,
+    ) -> Engine:
+        """Open an engine over this app's tables: in memory, or with a path durable, where the last epoch left it.
+
+        read_only    look at the state beside the query that writes it; `engine.refresh()` catches up
+        evolve       go on although the app has changed: "tables" (tables and columns were added) or "program"
+        query_id     the query whose epochs these are, if the state belongs to one
+        """
         from .engine import Engine
 
-        return Engine(self, path, config)
+        return Engine(self, path, config, read_only=read_only, evolve=evolve, query_id=query_id)
 
     def _on_values(self, column: str, value: Any) -> tuple[Const, ...]:
         several = value if isinstance(value, list | tuple | set | frozenset) else [value]

@@ -1,4 +1,4 @@
-"""The command line: `morphspark run`, `morphspark bench`."""
+"""The command line: `morphspark run`, `morphspark bench`, `morphspark state`."""
 
 from __future__ import annotations
 
@@ -42,6 +42,10 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--verbose", action="store_true", help="show Spark's log")
     run.set_defaults(action=_run)
 
+    from .state_commands import add_commands
+
+    text = "look into a state directory: ls, show, export, verify"
+    add_commands(commands.add_parser("state", help=text, description="Look into a state directory."))
     commands.add_parser("bench", help="run a benchmark; `morphspark bench --help` lists them", add_help=False)
     return parser
 

@@ -12,6 +12,8 @@ from typing import Any
 from . import strategy as strategies
 from .errors import ConfigError
 
+LOGS = ("auto", "delta", "command", "none")
+
 
 @dataclass(frozen=True)
 class Config:
@@ -21,8 +23,11 @@ class Config:
     threads: int | None = None  # None: one per core
     punctuation: int | str = "auto"  # events per batch inside an epoch, where the strategy plans
     observe: bool = False  # time every unit of a batch, for the breakdown in the metrics; slows small units down
-    clock: Callable[[], int] | None = None  # microseconds since 1970 UTC; None: the wall clock; no effect yet
-    retain_epochs: int = 2  # outputs kept for replay
+    clock: Callable[[], int] | None = None  # microseconds since 1970 UTC; None: the wall clock. Recorded per epoch
+    log: str = "auto"  # what an epoch writes: "delta" (changed rows), "command" (its events), "none" (in memory)
+    snapshot_every: int | str = "auto"  # epochs between snapshots; "auto": when the log has grown as long as one
+    fsync: bool = True  # False: what a power failure takes away is the operating system's choice
+    retain_epochs: int = 2  # epochs back from the last whose state can be read and whose output is kept
     max_epoch_rows: int = 100_000_000
     max_string_bytes: int = 16 * 1024 * 1024
     max_state_bytes: int = 1 << 40
@@ -33,8 +38,13 @@ class Config:
             _check_count("threads", self.threads, 1, 1024)
         if self.punctuation != "auto":
             _check_count("punctuation", self.punctuation, 1)
-        if not isinstance(self.observe, bool):
-            raise ConfigError(f"observe={self.observe!r}: expected true or false")
+        if self.log not in LOGS:
+            raise ConfigError(f"log={self.log!r}: expected one of {', '.join(LOGS)}")
+        if self.snapshot_every != "auto":
+            _check_count("snapshot_every", self.snapshot_every, 1)
+        for name in ("observe", "fsync"):
+            if not isinstance(getattr(self, name), bool):
+                raise ConfigError(f"{name}={getattr(self, name)!r}: expected true or false")
         for name in ("retain_epochs", "max_epoch_rows", "max_string_bytes", "max_state_bytes"):
             _check_count(name, getattr(self, name), 1)
         if self.clock is not None and not callable(self.clock):

@@ -12,9 +12,13 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from . import types
 from .bind import BoundProgram
 from .columns import Batch
+from .errors import SchemaError
 from .program import TableSpec
+
+DELETED_COLUMN = "_deleted"  # the last column of changed rows; no column of a user's may be called so
 
 
 @dataclass(frozen=True)
@@ -52,11 +56,39 @@ class Core(Protocol):
     def explain(self, bound: BoundProgram, batch: Batch, progress: Progress) -> dict[str, Any] | None:
         """The task precedence graph of a batch; None if it can't be planned. Changes nothing."""
 
+    def changes(self, table: TableSpec) -> pa.RecordBatch:
+        """The rows that the executed epoch changed, each once: what makes of the state before the one after.
+
+        Key parts, value columns, `_deleted`; in no promised order. Values of a deleted row are zeros or empty. A row
+        that was written is changed, also if its values are equal; one created and deleted again is not. Between
+        `execute` and its end only.
+        """
+
     def commit(self) -> None:
         """Make the executed epoch final, and count it."""
 
     def rollback(self) -> None:
         """Undo the executed epoch. Does nothing if there is none."""
+
+    def apply(self, table: TableSpec, rows: pa.RecordBatch) -> None:
+        """Make rows what `changes` or a snapshot says they are: for recovery, and part of no epoch.
+
+        Key parts and value columns, and `_deleted` or not; checked (SchemaError). Of several rows with one key the last
+        counts; deleting a missing row does nothing. So to apply rows again changes nothing. Between epochs only.
+        """
+
+    def begin_snapshot(self) -> None:
+        """Fix an image of all tables as they are now, between epochs. One at a time."""
+
+    def snapshot_chunk(self, max_rows: int) -> tuple[TableSpec, pa.RecordBatch] | None:
+        """The next rows of the open snapshot, at most so many of one table; None: all were read.
+
+        Between epochs; any number of them may run and end since the snapshot began. A row comes once, in no promised
+        order, also of tables; a table without rows does not come at all.
+        """
+
+    def end_snapshot(self) -> None:
+        """Forget the open snapshot, read or not. Does nothing if there is none."""
 
     def table(self, table: TableSpec) -> pa.Table:
         """All committed rows: key parts, then value columns."""
@@ -68,6 +100,26 @@ class Core(Protocol):
         """Rows and bytes of all tables, with what an executed epoch added; bytes are exact if more than `enough`."""
 
     def close(self) -> None: ...
+
+
+def rows_schema(table: TableSpec, deleted: bool = False) -> pa.Schema:
+    """Rows of a table in Arrow: key parts, value columns and, for changed rows, `_deleted`."""
+    fields = [(name, types.to_arrow(kind)) for name, kind in (*table.key, *table.columns)]
+    return pa.schema([*fields, (DELETED_COLUMN, pa.bool_())] if deleted else fields)
+
+
+def check_rows(table: TableSpec, rows: pa.RecordBatch) -> None:
+    """Refuse rows that `apply` can't take: other columns, other types, nulls."""
+    wanted = rows_schema(table, deleted=DELETED_COLUMN in rows.schema.names)
+    if rows.schema.names != wanted.names:
+        raise SchemaError(
+            f"apply({table.name!r}): expected the columns {', '.join(wanted.names)}, got {', '.join(rows.schema.names)}"
+        )
+    for name, kind, column in zip(wanted.names, wanted.types, rows.columns, strict=True):
+        if column.type != kind:
+            raise SchemaError(f"apply({table.name!r}): column {name!r}: expected {kind}, got {column.type}")
+        if column.null_count:
+            raise SchemaError(f"apply({table.name!r}): column {name!r} has {column.null_count} null(s)")
 
 
 def late_message(count: int, order_by: tuple[str, ...]) -> str:

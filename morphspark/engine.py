@@ -1,4 +1,8 @@
-"""An engine: shared state, and epochs of transactions over it."""
+"""An engine: shared state, and epochs of transactions over it.
+
+In memory an epoch is Admitted → Executed → Committed. With a path it is Admitted → Executed → Logged → Committed:
+its record is on the disk before it is visible (durable/committer.py).
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,8 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -17,10 +22,22 @@ import pyarrow.compute as pc
 from . import types
 from .app import App, Table
 from .bind import BoundProgram, bind
-from .columns import Batch, admit, as_table, check_strings, one_chunk
+from .calls import CallResult, call_batch, call_program
+from .columns import Batch, admit, as_table, canonical, check_strings, one_chunk
 from .config import Config
-from .core import Core, Outcome, Progress
-from .errors import ClosedError, ConfigError, EpochError, LimitError, SchemaError
+from .core import Outcome, Progress
+from .durable.binding import check_evolve, check_query
+from .durable.directory import table_at
+from .durable.failpoints import reach
+from .durable.files import read_output
+from .durable.history import History, read_more
+from .durable.journal import CommandLog, Executed, Journal, now_us
+from .durable.opening import open_to_read, open_to_write
+from .durable.records import Bind, Call, Epoch, Load
+from .durable.recovery import MakeCore, Recovered, replay
+from .durable.store import Store, open_store
+from .durable.workers import Task, Workers
+from .errors import ClosedError, ConfigError, EpochError, LimitError, SchemaError, StateError
 from .explain import Explanation
 from .metrics import Metrics, breakdown, main_strategy
 from .program import TableSpec
@@ -31,40 +48,95 @@ from .types import Type
 
 @dataclass(frozen=True)
 class _Committed:
-    """What the engine knows after an epoch. Replaced whole, so that an interrupt never leaves half of it."""
+    """What the engine knows after a commit. Replaced whole, so that an interrupt never leaves half of it."""
 
     progress: Progress
     types: Mapping[str, Type]  # of the event columns seen so far
+    commits: int = 0  # of the core: when it has made so many, this is what holds
     bound: BoundProgram | None = None
     late: pa.Table | None = None
+
+
+@dataclass(frozen=True)
+class _Ended:
+    """An epoch that is committed, or on its way."""
+
+    rows: pa.Table
+    durable: Future[pa.Table]
+    log: str = "none"  # delta, command
+
+
+@dataclass(frozen=True)
+class StoredEpoch:
+    """A committed epoch in a state directory."""
+
+    epoch: int
+    body: Epoch
+    store: Store
 
 
 class Engine:
     """Use as a context manager, or call `close()`. Calls from several threads run one after the other."""
 
-    def __init__(self, app: App, path: str | None = None, config: Config | None = None, core: Core | None = None):
+    def __init__(
+        self,
+        app: App,
+        path: str | os.PathLike[str] | Store | None = None,
+        config: Config | None = None,
+        make_core: MakeCore | None = None,
+        read_only: bool = False,
+        evolve: str | None = None,
+        query_id: str | None = None,
+    ):
         if not isinstance(app, App):
             raise ConfigError(f"Engine(app=…): expected an ms.App, got a {type(app).__name__}")
         if isinstance(path, Config):
             raise ConfigError("app.open(…): the first argument is a path; write app.open(config=ms.Config(…))")
         if config is not None and not isinstance(config, Config):
             raise ConfigError(f"config=…: expected an ms.Config(…), got a {type(config).__name__}")
-        if path is not None:
-            raise ConfigError("a durable state directory is not there yet: open the engine without a path")
+        check_evolve(evolve)
         self.app = app
         self.config = config or Config()
         self.metrics = Metrics()
         self.program = app.program
         if isinstance(self.config.strategy, Mapping):
             check_names(self.config.strategy, [one.name for one in self.program.transactions])
-        self._core = core or _native_core(self.program.tables, self.config)
-        self._committed = self._prepared = _Committed(Progress(), dict(app.events or {}))
+        self.read_only = read_only
+        self._make_core = make_core or _native_core
+        self._query_id = query_id
+        self._journal: Journal | None = None
+        self._history: History | None = None
         self._lock = threading.RLock()
         self._closed = False
         self._busy = False  # a call is under way; the lock lets its own thread in again, from a signal handler
         self._close_wanted = False
+        self._teller: Workers | None = None  # resolves the futures of `submit`
         self._no_late: tuple[pa.Schema, pa.Table] | None = None  # events' schema, and no late event of it
         self._process = os.getpid()
+        self._start(self._open(path, evolve))
+
+    def _open(self, path: str | os.PathLike[str] | Store | None, evolve: str | None) -> Recovered:
+        if path is None:
+            if self.read_only or evolve or self._query_id:
+                raise ConfigError("read_only, evolve and query_id are about a state directory: give its path")
+            core = self._make_core(self.program.tables, self.config)
+            return Recovered(core, Bind(self.app.name, self.program, None), Progress(), {})
+        if self.config.log == "none":
+            raise ConfigError('log="none" keeps nothing: open the engine without a path, or with another log')
+        store = open_store(path, self.config.fsync)
+        if self.read_only:
+            self._history, state = open_to_read(store, self.program, self.config, self._make_core)
+        else:
+            self._journal, state = open_to_write(
+                store, self.program, self.config, self._make_core, self._query_id, evolve
+            )
+            self._history = self._journal.history
+        return state
+
+    def _start(self, state: Recovered) -> None:
+        self._core = state.core
+        known = {**(self.app.events or {}), **state.types}
+        self._committed = self._prepared = _Committed(state.progress, known, state.core.commits)
 
     # -- epochs
 
@@ -81,44 +153,197 @@ class Engine:
     @property
     def late(self) -> pa.Table | None:
         """The events of the last epoch that were set aside by `App(late="divert")`; None before the first epoch."""
-        return self._settled().late
+        committed = self._settled()
+        if committed.late is None and committed.progress.epoch and self._history is not None:
+            return self._stored_late()
+        return committed.late
 
-    def process(self, data: Any) -> pa.Table:
-        """Run one epoch: admit → plan and execute → commit → output. All of it happens, or nothing."""
+    def process(self, data: Any, epoch: int | None = None) -> pa.Table:
+        """Run one epoch: admit → plan and execute → log → commit → output. All of it happens, or nothing.
+
+        `epoch`: the id that its source gives it. If it is the last committed one, nothing runs and what it gave then
+        is given again (durable engines); if it is neither that nor the next one, it is an error.
+        """
         with self._using():
-            clock = _Clock()
-            before = self._settled()
-            config = self.config
-            batch = admit(data, self.program, before.types, config.max_epoch_rows, config.max_string_bytes)
-            bound = self._bind(batch, before)
-            clock.lap("admit")
-            try:
-                outcome = self._core.execute(bound, batch, before.progress, self.app.late)
-                clock.lap("core")
-                self._check_state_size()
-                result = self._output(batch, outcome, before.progress.epoch)
-                progress = Progress(before.progress.epoch + 1, outcome.watermark, outcome.last_key)
-                late = self._diverted(batch, outcome)
-                self._prepared = _Committed(progress, {**before.types, **batch.types}, bound, late)
+            if epoch is not None and epoch != (following := self._visible().progress.epoch):
+                if epoch == following - 1 and self._history is not None:
+                    return self._stored_rows()
+                raise EpochError(f"epoch {epoch} can't run, as epoch {following} is next")
+            return self._run(data).rows
+
+    def process_for_sink(self, data: Any, present: Callable[[pa.Table], pa.Table], note: Any) -> pa.Table:
+        """As `process`, for the pipeline: keeps the output as `present` shapes it, and a note (JSON) beside it."""
+        with self._using():
+            return self._run(data, present=present, note=note).rows
+
+    def last_stored(self) -> StoredEpoch:
+        """What the last committed epoch left in the state directory."""
+        with self._using():
+            return self._last_epoch()
+
+    def submit(self, data: Any) -> Future[pa.Table]:
+        """Run one epoch; its future is done when it is durable. The next epoch may execute while this one is written.
+
+        Epochs become durable in their order. If one can't be written, its future and those of all later ones fail,
+        and the engine must be opened again. Reading a table waits for all that was submitted.
+        """
+        with self._using(ahead=True):
+            return self._run(data, ahead=True).durable
+
+    def _run(
+        self,
+        data: Any,
+        ahead: bool = False,
+        present: Callable[[pa.Table], pa.Table] | None = None,
+        note: Any = None,
+    ) -> _Ended:
+        self._check_epochs_allowed()
+        self._step_snapshot()
+        clock = _Clock()
+        before = self._visible()
+        config = self.config
+        batch = admit(data, self.program, before.types, config.max_epoch_rows, config.max_string_bytes)
+        bound = self._bind(batch, before)
+        clock.lap("admit")
+        command = self._begin_command(batch)
+        try:
+            clock_us = config.clock() if config.clock is not None else now_us()
+            outcome = self._core.execute(bound, batch, before.progress, self.app.late)
+            clock.lap("core")
+            self._check_state_size()
+            result = self._output(batch, outcome, before.progress.epoch)
+            rows = result if present is None else present(result)
+            progress = Progress(before.progress.epoch + 1, outcome.watermark, outcome.last_key)
+            late = self._diverted(batch, outcome)
+            kinds = {**before.types, **batch.types}
+            self._prepared = _Committed(progress, kinds, self._core.commits + 1, bound, late)
+            if self._journal is None:
                 self._core.commit()
-            except BaseException:
-                self._core.rollback()  # does nothing if the interrupt came after the commit
-                raise
-            self._settled()
-            clock.lap("output")
-            self._measure(batch, outcome, clock)
-            return result
+                ended = _Ended(rows, _done(rows))
+            else:
+                log = self._journal.log_of(batch, outcome, self._changes()) if command is None else command
+                if command is not None:
+                    command.executed(outcome)
+                names = tuple(batch.events.column_names)
+                executed = Executed(progress, kinds, clock_us, outcome.counts, rows, late, names, note, log)
+                command = None  # whoever writes it, ends it
+                clock.lap("output")
+                ended = self._log(executed, ahead)
+        except BaseException:
+            if command is not None:
+                command.discard()
+            self._undo()
+            raise
+        self._visible()
+        clock.lap("log" if self._journal is not None else "output")
+        self._measure(progress.epoch - 1, batch, outcome, clock, ended.log)
+        return ended
+
+    def _log(self, executed: Executed, ahead: bool) -> _Ended:
+        """Executed → Logged → Committed; with `ahead`, visible before it is logged."""
+        journal = self._journal
+        assert journal is not None
+
+        def write() -> pa.Table:
+            journal.write_epoch(executed)
+            return executed.rows
+
+        def show() -> None:
+            self._core.commit()
+            reach("epoch.committed")
+
+        if ahead:
+            durable = self._tell(journal.committer.commit_ahead(write, show))
+        else:
+            durable = _done(journal.committer.commit(write, show))
+        journal.tidy()
+        return _Ended(executed.rows, durable, executed.log.mode)
+
+    def _tell(self, task: Task[pa.Table]) -> Future[pa.Table]:
+        """A future for users, resolved in a thread that nothing else depends on: callbacks may take their time."""
+        future: Future[pa.Table] = Future()
+        future.set_running_or_notify_cancel()  # an epoch that is executed can't be cancelled
+        if self._teller is None:
+            self._teller = Workers("morphspark-tell")
+        self._teller.do(lambda: _resolve(future, task))
+        return future
+
+    def _begin_command(self, batch: Batch) -> CommandLog | None:
+        """With log="command" the events are written while they execute."""
+        if self._journal is None or self.config.log != "command":
+            return None
+        return self._journal.begin_command(batch)
+
+    def _changes(self) -> list[tuple[str, pa.RecordBatch]]:
+        found = ((spec.name, self._core.changes(spec)) for spec in self.program.tables)
+        return [(name, rows) for name, rows in found if rows.num_rows]
+
+    def _undo(self) -> None:
+        """After an error or an interrupt: what did not commit did not happen. Does nothing after a commit."""
+        if self._journal is not None:
+            self._journal.committer.wait_shown()
+        self._core.rollback()
 
     def _settled(self) -> _Committed:
-        """What is committed. The core's commit decides: an interrupt just after it must not lose the epoch."""
-        if self._core.commits == self._prepared.progress.epoch:
+        """What is committed, durable and visible. Waits for what an interrupted or submitted call left to write."""
+        if self._journal is not None and not self._busy and not self._closed:
+            self._journal.committer.settle()
+        return self._visible()
+
+    def _visible(self) -> _Committed:
+        """The core's commit decides: an interrupt just after it must not lose the epoch."""
+        if self._core.commits == self._prepared.commits:
             self._committed = self._prepared
         return self._committed
+
+    def _step_snapshot(self) -> None:
+        """Between epochs: read a little of a snapshot that is under way, in a share of what the last epoch took."""
+        if self._journal is not None and len(self.metrics):
+            known, last = self._visible(), self.metrics[-1]
+            self._journal.step_snapshot(self._core, known.progress, known.types, last["total_ms"] / 1e3)
+
+    # -- ad-hoc transactions
+
+    def call(self, function: Callable[[Any], Any] | str, /, **columns: Any) -> CallResult:
+        """Run one transaction now, after the last epoch: a function of the app (or its name), or one made ad hoc.
+
+        `columns` are those of the event that it uses. A committed call is durable, as an epoch is.
+        """
+        with self._using():
+            self._check_writable()
+            before = self._visible()
+            program = call_program(self.app, self.program, function)
+            batch = call_batch(program, columns, before.types, self.config)
+            bound = bind(program, batch.types)
+            try:
+                outcome = self._core.execute(bound, batch, Progress(before.progress.epoch), "admit")
+                self._check_state_size()
+                found = {name: column[0].as_py() for name, column in outcome.columns.items()}
+                committed = found["_status"] == "committed"
+                returned = {name: found[name] for name in bound.returns} if committed else {}
+                result = CallResult(found["_status"], found["_reason"], returned)
+                if committed:
+                    self._prepared = _Committed(
+                        before.progress, before.types, self._core.commits + 1, before.bound, before.late
+                    )
+                    self._commit_call(program.transactions[0].name)
+            finally:
+                self._undo()
+            self._visible()
+            return result
+
+    def _commit_call(self, name: str) -> None:
+        journal, core = self._journal, self._core
+        if journal is None:
+            core.commit()
+            return
+        changes = self._changes()
+        journal.committer.commit(lambda: journal.write_rows(changes, lambda file: Call(name, file)), core.commit)
 
     def explain(self, data: Any) -> Explanation:
         """The task precedence graph that these events would make, and how it would be run. Changes nothing."""
         with self._using():
-            before = self._settled()
+            before = self._visible()
             config = self.config
             batch = admit(data, self.program, before.types, config.max_epoch_rows, config.max_string_bytes)
             found = self._core.explain(self._bind(batch, before), batch, before.progress)
@@ -127,21 +352,74 @@ class Engine:
     def load(self, table: str | Table, data: Any) -> None:
         """Give a table its initial rows: key column(s) and value columns. Only before the first epoch."""
         with self._using():
+            self._check_writable()
             spec = self._spec(table)
-            if self.epoch:
+            if epoch := self._visible().progress.epoch:
                 raise EpochError(
-                    f"load({spec.name!r}) after epoch {self.epoch - 1}: load initial state before the first epoch"
+                    f"load({spec.name!r}) after epoch {epoch - 1}: load initial state before the first epoch"
                 )
             rows = _initial_rows(spec, as_table(data), self._core.table(spec))
             for (name, kind), column in zip((*spec.key, *spec.columns), rows.columns, strict=True):
                 check_strings(name, column, kind, self.config.max_string_bytes)
             self._check_state_size(more=rows.nbytes)
-            self._core.load(spec, rows)
+            if self._journal is None:
+                self._core.load(spec, rows)
+            else:
+                self._load_durably(self._journal, spec, rows)
+
+    def _load_durably(self, journal: Journal, spec: TableSpec, rows: pa.RecordBatch) -> None:
+        journal.committer.commit(
+            lambda: journal.write_rows([(spec.name, rows)], lambda file: Load(spec.name, file)),
+            lambda: self._core.load(spec, rows),
+        )
 
     def table(self, name: str | Table) -> TableView:
         """The committed rows of a table, given by its name or as what `app.table(…)` returned."""
         self._check_usable()
         return TableView(self, self._spec(name))
+
+    # -- the state directory
+
+    def snapshot(self) -> None:
+        """Write a snapshot now, all of it; they are also written by themselves (Config.snapshot_every)."""
+        with self._using():
+            journal = self._writing_journal("snapshot()")
+            known = self._visible()
+            journal.snapshot(self._core, known.progress, known.types)
+
+    def refresh(self) -> int:
+        """Let a read-only engine catch up with the query that writes; the id of its next epoch."""
+        with self._using():
+            if not self.read_only or self._history is None:
+                raise ConfigError("refresh() is for an engine opened with read_only=True; others are always up to date")
+            self._catch_up(self._history)
+            return self._visible().progress.epoch
+
+    def bind_query(self, query_id: str) -> None:
+        """Say which query's epochs these are. A state directory belongs to the first one that it is told."""
+        with self._using():
+            journal = self._writing_journal("bind_query()")
+            bound = journal.history.bind()
+            check_query(journal.store.location, bound, query_id)
+            if bound.query is None:
+                wanted = Bind(bound.app, bound.program, query_id)
+                journal.committer.commit(lambda: journal.append(wanted), lambda: None)
+            self._query_id = query_id
+
+    @property
+    def location(self) -> str | None:
+        """Where the state directory is; None in memory."""
+        return None if self._history is None else self._history.store.location
+
+    def state_size(self) -> tuple[int, int]:
+        """Rows and bytes of all tables."""
+        with self._using():
+            return self._core.state_size()
+
+    @property
+    def stopped(self) -> BaseException | None:
+        """Why the engine must be opened again, if it must."""
+        return self._journal.committer.stopped if self._journal is not None else None
 
     # -- life
 
@@ -155,6 +433,10 @@ class Engine:
                 self._close_wanted = True
                 return
             if not self._closed:
+                if self._journal is not None:
+                    self._journal.close()
+                if self._teller is not None:
+                    self._teller.close()
                 self._core.close()
             self._closed = True
 
@@ -165,14 +447,14 @@ class Engine:
         self.close()
 
     def __repr__(self) -> str:
-        state = "closed" if self._closed else f"next epoch {self.epoch}"
+        state = "closed" if self._closed else f"next epoch {self._visible().progress.epoch}"
         return f"<morphspark engine of {self.app.name!r}: {state}>"
 
     # -- inside
 
     @contextlib.contextmanager
-    def _using(self) -> Iterator[None]:
-        """Alone, on an open engine of this process."""
+    def _using(self, ahead: bool = False) -> Iterator[None]:
+        """Alone, on an open engine of this process, after all that was committed; `ahead`: durable or not."""
         self._check_usable()  # before the lock, which a fork may have copied while it was held
         with self._lock:
             self._check_usable()
@@ -183,6 +465,10 @@ class Engine:
                 )
             self._busy = True
             try:
+                if self._journal is not None:
+                    committer = self._journal.committer
+                    committer.wait_shown() if ahead else committer.settle()
+                    committer.check_running()
                 self._core.rollback()  # an interrupt may have left an executed epoch
                 yield
             finally:
@@ -195,6 +481,75 @@ class Engine:
             raise ClosedError("the engine is closed; open a new one with app.open()")
         if os.getpid() != self._process:
             raise ClosedError("the engine was opened in another process (before a fork); open one in this process")
+
+    def _check_writable(self) -> None:
+        if self.read_only:
+            raise EpochError("the engine was opened with read_only=True: it can't change the state")
+
+    def _writing_journal(self, what: str) -> Journal:
+        self._check_writable()
+        if self._journal is None:
+            raise ConfigError(f"{what} needs a state directory: app.open(path)")
+        return self._journal
+
+    def _check_epochs_allowed(self) -> None:
+        self._check_writable()
+        if self._history is None:
+            return
+        query = self._history.bind().query
+        if query is not None and query != self._query_id:
+            raise EpochError(
+                f"{self._history.store.location} holds the state of query {query}, which counts its epochs: one from "
+                f"elsewhere would make it lose events. Use engine.call(…) for single transactions; to take the query's "
+                f"place, open it with query_id={query!r}"
+            )
+
+    def _catch_up(self, history: History) -> None:
+        """Apply what was written since; start over if the log was cut meanwhile."""
+        known = self._visible()
+        more = read_more(history)
+        state = Recovered(self._core, history.bind(), known.progress, known.types)
+        if more and history.bind().program == self.program:
+            history.records.extend(more)
+            replay(state, history.store, more, self._make_core, self.config)
+        else:
+            self._history, state = open_to_read(history.store, self.program, self.config, self._make_core)
+            self._core.close()
+        self._start(state)
+
+    def _table_at(self, name: str, epoch: int) -> pa.Table:
+        """Outside of the lock, so that no batch waits; what retention deletes meanwhile is looked for again."""
+        while True:
+            with self._using():
+                if self._history is None:
+                    raise EpochError(f"table {name!r}: an engine in memory keeps no past; open it with a path")
+                history = History(self._history.store, list(self._history.records))
+            number = history.of_epoch(epoch).number
+            try:
+                return table_at(history, number, name, self._make_core, self.config)
+            except StateError:
+                if self.read_only:
+                    self.refresh()
+                if self._history.records[:1] == history.records[:1]:  # nothing was deleted: it is as bad as it looks
+                    raise
+
+    def _stored_rows(self) -> pa.Table:
+        last = self._last_epoch()
+        return _canonical_table(read_output(last.store, last.body.output))
+
+    def _stored_late(self) -> pa.Table:
+        last = self._last_epoch()
+        body, store = last.body, last.store
+        if body.late is not None:
+            return _canonical_table(read_output(store, body.late))
+        return _canonical_table(read_output(store, body.output).select(list(body.event_columns)).slice(0, 0))
+
+    def _last_epoch(self) -> StoredEpoch:
+        record = self._history.last_epoch() if self._history is not None else None
+        if record is None or self._history is None:
+            raise EpochError("no epoch is stored: none was committed, or the engine is in memory")
+        assert isinstance(record.body, Epoch)
+        return StoredEpoch(record.body.epoch, record.body, self._history.store)
 
     def _spec(self, name: str | Table) -> TableSpec:
         if isinstance(name, Table):
@@ -242,11 +597,11 @@ class Engine:
         columns = {name: one_chunk(batch.events.column(name)) for name in batch.events.column_names}
         return pa.table({name: self._core.gather(column, rows) for name, column in columns.items()})
 
-    def _measure(self, batch: Batch, outcome: Outcome, clock: _Clock) -> None:
+    def _measure(self, epoch: int, batch: Batch, outcome: Outcome, clock: _Clock, log: str) -> None:
         rows, size = self._core.state_size()
         self.metrics.add(
             {
-                "epoch": self.epoch - 1,
+                "epoch": epoch,
                 "events": batch.rows,
                 **outcome.counts,
                 "diverted": 0 if outcome.diverted is None else len(outcome.diverted),
@@ -254,6 +609,7 @@ class Engine:
                 "threads": self.config.thread_count,
                 "state_rows": rows,
                 "state_bytes": size,
+                "log": log,
                 "total_ms": clock.total_ms(),
                 **clock.laps_ms,
                 **{f"core_{stage}_ms": seconds * 1e3 for stage, seconds in outcome.seconds.items()},
@@ -293,6 +649,10 @@ class TableView:
     def to_pandas(self) -> Any:
         return self.to_arrow().to_pandas()
 
+    def at(self, epoch: int) -> PastTable:
+        """The rows as they were right after an epoch, before any call that followed it."""
+        return PastTable(self._engine, self._spec.name, epoch)
+
     def __len__(self) -> int:
         return self.to_arrow().num_rows
 
@@ -300,7 +660,46 @@ class TableView:
         return f"<morphspark table {self._spec.name!r} of {self._engine.app.name!r}>"
 
 
-def _native_core(tables: tuple[TableSpec, ...], config: Config) -> Core:
+class PastTable:
+    """The rows of one table right after an epoch; read from the state directory, beside whatever runs."""
+
+    def __init__(self, engine: Engine, name: str, epoch: int):
+        self._engine, self._name, self._epoch = engine, name, epoch
+
+    def to_arrow(self) -> pa.Table:
+        return self._engine._table_at(self._name, self._epoch)
+
+    def to_pandas(self) -> Any:
+        return self.to_arrow().to_pandas()
+
+    def __len__(self) -> int:
+        return self.to_arrow().num_rows
+
+    def __repr__(self) -> str:
+        return f"<morphspark table {self._name!r} of {self._engine.app.name!r} after epoch {self._epoch}>"
+
+
+def _done(rows: pa.Table) -> Future[pa.Table]:
+    future: Future[pa.Table] = Future()
+    future.set_result(rows)
+    return future
+
+
+def _resolve(future: Future[pa.Table], task: Task[pa.Table]) -> None:
+    task.wait()
+    if task.cancelled:
+        future.set_exception(ClosedError("an interrupt came before the epoch was logged; it did not happen"))
+    elif task.error is not None:
+        future.set_exception(task.error)
+    else:
+        future.set_result(task.result())
+
+
+def _canonical_table(rows: pa.Table) -> pa.Table:
+    return pa.table({name: canonical(one_chunk(rows.column(name))) for name in rows.column_names})
+
+
+def _native_core(tables: tuple[TableSpec, ...], config: Config) -> Any:
     from .native import NativeCore
 
     return NativeCore(tables, config)

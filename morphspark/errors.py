@@ -36,3 +36,11 @@ class LimitError(MorphsparkError, MemoryError):
 
 class ClosedError(MorphsparkError, RuntimeError):
     """The engine is closed, or belongs to another process."""
+
+
+class StateError(MorphsparkError, OSError):
+    """A state directory can't be trusted as it is (damaged, incomplete, of another app, …), or not be known."""
+
+
+class FencedError(MorphsparkError, RuntimeError):
+    """Another writer has taken over the state directory; this engine stopped and changed nothing."""

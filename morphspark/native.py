@@ -13,7 +13,7 @@ from .arrow_values import to_values
 from .bind import BoundProgram
 from .columns import Batch, canonical, decoded, trimmed, without_idle_validity
 from .config import Config
-from .core import Outcome, Progress, late_message
+from .core import DELETED_COLUMN, Outcome, Progress, check_rows, late_message, rows_schema
 from .errors import LateError
 from .lower import kind_code, lower
 from .program import TableSpec
@@ -44,6 +44,8 @@ class NativeCore:
             interleaving,
             config.observe,
         )
+        self._specs = tables
+        self._schemas = [rows_schema(table) for table in tables]
         self._tables = {table.name: index for index, table in enumerate(tables)}
         self._max_string_bytes = config.max_string_bytes
         specs = [
@@ -63,7 +65,7 @@ class NativeCore:
 
     def load(self, table: TableSpec, rows: pa.RecordBatch) -> None:
         kinds = [_kinds(kind) for _, kind in (*table.key, *table.columns)]
-        self._engine.load(self._tables[table.name], rows.columns, kinds)
+        self._engine.apply(self._tables[table.name], rows.columns, kinds)
 
     def execute(self, bound: BoundProgram, batch: Batch, progress: Progress, late: str) -> Outcome:
         order_by = bound.program.order_by
@@ -103,11 +105,36 @@ class NativeCore:
             *self._schedule,
         )
 
+    def changes(self, table: TableSpec) -> pa.RecordBatch:
+        schema = rows_schema(table, deleted=True)
+        arrays = self._engine.changes(self._tables[table.name], schema.types)
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
     def commit(self) -> None:
         self._engine.commit()
 
     def rollback(self) -> None:
         self._engine.rollback()
+
+    def apply(self, table: TableSpec, rows: pa.RecordBatch) -> None:
+        check_rows(table, rows)
+        kinds = [_kinds(kind) for _, kind in (*table.key, *table.columns)]
+        if DELETED_COLUMN in rows.schema.names:
+            kinds.append(_kinds(types.BOOL))
+        self._engine.apply(self._tables[table.name], rows.columns, kinds)
+
+    def begin_snapshot(self) -> None:
+        self._engine.begin_snapshot()
+
+    def snapshot_chunk(self, max_rows: int) -> tuple[TableSpec, pa.RecordBatch] | None:
+        chunk = self._engine.snapshot_chunk(max_rows, [schema.types for schema in self._schemas])
+        if chunk is None:
+            return None
+        table, arrays = chunk
+        return self._specs[table], pa.RecordBatch.from_arrays(arrays, schema=self._schemas[table])
+
+    def end_snapshot(self) -> None:
+        self._engine.end_snapshot()
 
     def table(self, table: TableSpec) -> pa.Table:
         names = [*table.key, *table.columns]

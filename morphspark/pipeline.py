@@ -1,16 +1,16 @@
-"""The life of a micro-batch, without Spark: sink → pipeline → plan → schedule → execute → commit → output.
+"""The life of a micro-batch, without Spark: sink → pipeline → plan → schedule → execute → log → commit → output.
 
-The sink (sink.py) brings an epoch as Arrow. The pipeline decides what its id means, lets the engine plan,
-schedule, execute and commit it, and stores the output as files. The sink then hands the files to the user's
-writer as DataFrames. What an epoch id means, with `last` the one committed last:
+The sink (sink.py) brings an epoch as Arrow. The pipeline decides what its id means and lets the engine plan, schedule,
+execute, log and commit it. The output is a file of the epoch's commit; the sink hands it to the user's writer as a
+DataFrame. What an epoch id means, with `last` the one committed last:
 
     epoch == last + 1     it runs
-    epoch == last         Spark repeats it, as the writer failed or Spark did not get to note its success:
-                          nothing runs, the stored output is handed over again
+    epoch == last         Spark repeats it, as the writer failed or Spark did not get to note its success, perhaps
+                          because the process died: nothing runs, the stored output is handed over again
     any other             an EpochError that says how to repair it
 
-State and outputs belong together and live equally long: each opening has a folder of its own, so that files
-left behind by an earlier run are never taken for those of this one.
+With `Config(log="none")` state is in memory, and so outputs are files of this pipeline alone, in a folder that goes
+when it is closed:
 
     <path>/output/<opening>/epoch-000000000007.parquet             one row per event
     <path>/output/<opening>/epoch-000000000007-late.parquet        diverted events, if there were any
@@ -22,22 +22,18 @@ import os
 import shutil
 import time
 import uuid
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from .engine import Engine
+from .durable.files import encode_output, output_schema
+from .engine import Engine, StoredEpoch
 from .errors import EpochError
 from .metrics import ms_since
-
-# Columns in which the same few values come again and again.
-FEW_VALUES = ("_status", "_reason", "_epoch", "_kind")
-# Large epochs are cut into groups that Spark's tasks can read in parallel.
-ROW_GROUP_ROWS = 1 << 17
 
 PROGRESS = (
     "epoch", "events", "committed", "aborted", "unmatched", "late", "diverted", "state_rows", "state_bytes",
@@ -48,31 +44,26 @@ PROGRESS = (
 class Stored:
     """Rows in a Parquet file."""
 
-    file: Path
+    file: str
     schema: pa.Schema
 
 
 @dataclass(frozen=True)
 class Output:
-    """What a committed epoch hands over; kept until the next one commits."""
+    """What a committed epoch hands over; kept until the next one commits, and longer (Config.retain_epochs)."""
 
     epoch: int
     rows: Stored
     late: Stored | None  # None: no event was diverted
-    event_schema: Any  # Spark's, of the event columns; only the sink looks into it
+    event_schema: Any  # Spark's, of the event columns, as JSON; only the sink looks into it
     progress: dict[str, Any] = field(compare=False)
 
 
-class Pipeline:
+class Pipeline(ABC):
     """An engine and the outputs of its last epochs. The caller sees to it that calls come one by one."""
 
-    def __init__(self, engine: Engine, path: str | os.PathLike[str]):
+    def __init__(self, engine: Engine):
         self.engine = engine
-        opening = f"{time.strftime('%Y%m%dT%H%M%S')}-{uuid.uuid4().hex[:8]}"
-        self.folder = Path(path) / "output" / opening
-        self.folder.mkdir(parents=True)  # now, as a folder that can't be written must be known before a commit
-        self._store: Callable[[], Output] | None = None  # set while an epoch is committed, but not stored
-        self._output: Output | None = None
 
     def is_next(self, epoch: int) -> bool:
         """True: it must run. False: it is the last one again. Anything else can't be served."""
@@ -81,10 +72,94 @@ class Pipeline:
             return True
         if epoch == following - 1:
             return False
-        raise EpochError(_remedy(epoch, following))
+        raise EpochError(_remedy(epoch, following, self.place))
 
+    @property
+    @abstractmethod
+    def place(self) -> str:
+        """Where the state is."""
+
+    @abstractmethod
     def run(self, epoch: int, events: pa.Table, event_schema: Any, order_type: pa.DataType | None = None) -> Output:
         """Run the next epoch. `order_type`: the Arrow type that `_ts` shall have, if not the engine's."""
+
+    @abstractmethod
+    def last(self) -> Output:
+        """The output of the last epoch."""
+
+    def close(self) -> None:
+        self.engine.close()
+
+
+class DurablePipeline(Pipeline):
+    """Outputs are files of the engine's commits, so whatever opens the state next can hand them over."""
+
+    def __init__(self, engine: Engine):
+        super().__init__(engine)
+        self._output: Output | None = None  # the last one, if this pipeline ran it
+
+    @property
+    def place(self) -> str:
+        return f"the state in {self.engine.location}"
+
+    def run(self, epoch: int, events: pa.Table, event_schema: Any, order_type: pa.DataType | None = None) -> Output:
+        assert epoch == self.engine.epoch
+        started = time.perf_counter()
+        rows = self.engine.process_for_sink(events, lambda rows: _typed(rows, order_type), event_schema)
+        measured = self.engine.metrics[-1]
+        counts = {name: measured[name] for name in PROGRESS}
+        times = {"process_ms": ms_since(started) - measured["log_ms"], "write_ms": measured["log_ms"]}
+        stored = self.engine.last_stored()
+        late = self.engine.late
+        diverted = late.schema if late is not None else None
+        self._output = self._of(stored, rows.schema, diverted, {**counts, **times})
+        return self._output
+
+    def last(self) -> Output:
+        stored = self.engine.last_stored()
+        if self._output is not None and self._output.epoch == stored.epoch:
+            return self._output
+        body, store = stored.body, stored.store
+        late = None if body.late is None else output_schema(store, body.late)
+        diverted = 0 if body.late is None else body.late.sections[0].rows
+        rows, size = self.engine.state_size()
+        progress = {
+            "epoch": stored.epoch,
+            "events": body.output.sections[0].rows + diverted,
+            **body.counts,
+            "diverted": diverted,
+            "state_rows": rows,
+            "state_bytes": size,
+            "process_ms": 0.0,
+            "write_ms": 0.0,
+        }
+        return self._of(stored, output_schema(store, body.output), late, progress)
+
+    def _of(self, stored: StoredEpoch, rows: pa.Schema, late: pa.Schema | None, progress: dict[str, Any]) -> Output:
+        body, store = stored.body, stored.store
+        return Output(
+            stored.epoch,
+            Stored(store.path(body.output.name), rows),
+            None if body.late is None or late is None else Stored(store.path(body.late.name), late),
+            body.note,
+            progress,
+        )
+
+
+class MemoryPipeline(Pipeline):
+    """State and outputs belong together and live equally long: each opening has a folder of its own."""
+
+    place = "the state"
+
+    def __init__(self, engine: Engine, path: str | os.PathLike[str]):
+        super().__init__(engine)
+        opening = f"{time.strftime('%Y%m%dT%H%M%S')}-{uuid.uuid4().hex[:8]}"
+        self.folder = Path(path) / "output" / opening
+        self.folder.mkdir(parents=True)  # now, as a folder that can't be written must be known before a commit
+        self._store: Callable[[], Output] | None = None  # set while an epoch is committed, but not stored
+        self._output: Output | None = None
+
+    def run(self, epoch: int, events: pa.Table, event_schema: Any, order_type: pa.DataType | None = None) -> Output:
         assert epoch == self.engine.epoch
         started = time.perf_counter()
         rows = self.engine.process(events)
@@ -95,7 +170,6 @@ class Pipeline:
         return self.last()
 
     def last(self) -> Output:
-        """The output of the last epoch."""
         if self._store is not None:
             self._output = self._store()
             self._store = None
@@ -108,11 +182,8 @@ class Pipeline:
         return self._output
 
     def close(self) -> None:
-        """Free the state, and the outputs that could only be repeated as long as it was there."""
-        self.engine.close()
+        super().close()
         shutil.rmtree(self.folder, ignore_errors=True)
-
-    # -- files
 
     def _stored(
         self, epoch: int, rows: pa.Table, late: pa.Table | None, event_schema: Any, process_ms: float
@@ -128,17 +199,10 @@ class Pipeline:
     def _write(self, name: str, rows: pa.Table) -> Stored:
         """Under another name first: a file that has its name is whole."""
         file, unfinished = self.folder / name, self.folder / f".{name}.unfinished"
-        pq.write_table(
-            rows,
-            unfinished,
-            compression="lz4",
-            row_group_size=ROW_GROUP_ROWS,
-            use_dictionary=[one for one in FEW_VALUES if one in rows.column_names],
-            store_schema=False,  # Spark is told the schema
-            write_statistics=False,  # every row is wanted: there is nothing to skip by
-        )
+        with open(unfinished, "wb") as written:
+            written.write(encode_output(rows))
         os.replace(unfinished, file)
-        return Stored(file, rows.schema)
+        return Stored(str(file), rows.schema)
 
     def _prune(self, epoch: int) -> None:
         oldest = epoch - self.engine.config.retain_epochs + 1
@@ -147,23 +211,23 @@ class Pipeline:
                 file.unlink(missing_ok=True)
 
 
-def _remedy(epoch: int, following: int) -> str:
+def _remedy(epoch: int, following: int, place: str) -> str:
     if following == 0:
         return (
-            f"epoch {epoch} arrived first, but the state is empty and starts with epoch 0. This version "
-            f"keeps state in memory, so no other process and no other Sink can continue a query: start it "
-            f"with a fresh checkpointLocation (delete the old one, or name another)"
+            f"epoch {epoch} arrived first, but {place} is empty and starts with epoch 0. The query's checkpoint was "
+            f"kept and its state was not (deleted, moved, in memory only, or the path is another one): bring the state "
+            f"back, or start over with a fresh checkpointLocation (delete the old one, or name another)"
         )
     if epoch < following:
         return (
             f"epoch {epoch} arrived, but epochs up to {following - 1} are committed and only the last can be "
-            f"repeated. If the query was started anew with a fresh checkpointLocation, give it a new Sink as "
-            f"well; if its checkpoint was set back by hand, start over with both new"
+            f"repeated. {place[0].upper()}{place[1:]} was kept and the query's checkpoint was not, or was set back: "
+            f"bring the checkpoint back, or start over with both new (another path, another checkpointLocation)"
         )
     return (
         f"epoch {epoch} arrived, but epoch {following} is next: epochs {following} to {epoch - 1} never came "
-        f"here. Every micro-batch of the query must be given to this sink; start over with a new Sink and a "
-        f"fresh checkpointLocation"
+        f"here, or {place} is an older copy. Every micro-batch of the query must be given to this sink: bring the "
+        f"newer state back, or start over with both new (another path, another checkpointLocation)"
     )
 
 

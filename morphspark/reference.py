@@ -6,6 +6,7 @@ Where the two disagree, read this file and `values.py` beside the semantics and 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -17,7 +18,7 @@ from .arrow_values import to_array, to_values
 from .bind import BoundProgram, BoundTransaction
 from .columns import Batch, canonical, decoded
 from .config import Config
-from .core import Outcome, Progress, late_message
+from .core import DELETED_COLUMN, Outcome, Progress, check_rows, late_message
 from .engine import Engine
 from .errors import LateError, LimitError
 from .program import Column, Element, Operand, Ref, Step, TableSpec
@@ -27,31 +28,33 @@ from .values import Failure
 Key = tuple[Any, ...]
 Row = tuple[Any, ...]
 DELETED = None
+ZEROS = {"bool": False, "int64": 0, "float64": 0.0, "string": "", "timestamp": 0, "decimal": 0}
 
 
-def open_reference(app: App, config: Config | None = None) -> Engine:
+def open_reference(app: App, config: Config | None = None, path: Any = None, **options: Any) -> Engine:
     """An engine like `app.open()`, executed by the oracle."""
-    config = config or Config()
-    return Engine(app, None, config, core=ReferenceCore(app.program.tables, config))
+    return Engine(app, path, config, make_core=ReferenceCore, **options)
 
 
 class ReferenceCore:
     def __init__(self, tables: tuple[TableSpec, ...], config: Config):
+        self._specs = tables
         self._tables: dict[str, dict[Key, Row]] = {table.name: {} for table in tables}
         self._before: dict[str, dict[Key, Row]] | None = None
+        self._written: dict[tuple[str, Key], None] = {}  # rows that the executed epoch wrote, in order
+        self._snapshot: dict[str, list[tuple[Any, ...]]] | None = None  # rows that were not read yet
         self._max_string_bytes = config.max_string_bytes
         self.commits = 0
 
     def load(self, table: TableSpec, rows: pa.RecordBatch) -> None:
-        kinds = [kind for _, kind in (*table.key, *table.columns)]
-        columns = [to_values(rows.column(i), kind) for i, kind in enumerate(kinds)]
-        for row in zip(*columns, strict=True):
-            self._tables[table.name][row[: len(table.key)]] = tuple(map(values.one_nan, row[len(table.key) :]))
+        for key, row in _rows_of(table, rows):
+            self._tables[table.name][key] = row
 
     def execute(self, bound: BoundProgram, batch: Batch, progress: Progress, late: str) -> Outcome:
         events = Events(bound, batch)
         order, diverted, late_count = _order(events, progress, late)
         self._before = {name: dict(rows) for name, rows in self._tables.items()}
+        self._written = {}
         try:
             results = [self._run(bound, events, row) for row in order]
         except BaseException:
@@ -61,6 +64,51 @@ class ReferenceCore:
 
     def explain(self, bound: BoundProgram, batch: Batch, progress: Progress) -> dict[str, Any] | None:
         return None  # it plans nothing
+
+    def changes(self, table: TableSpec) -> pa.RecordBatch:
+        if self._before is None:
+            raise RuntimeError("changes: no executed epoch")
+        before, after = self._before[table.name], self._tables[table.name]
+        keys = [key for name, key in self._written if name == table.name and (key in before or key in after)]
+        zeros = tuple(ZEROS[kind.name] for _, kind in table.columns)
+        rows = _batch_of(table, [(*key, *after.get(key, zeros)) for key in keys])
+        return rows.append_column(DELETED_COLUMN, pa.array([key not in after for key in keys], pa.bool_()))
+
+    def apply(self, table: TableSpec, rows: pa.RecordBatch) -> None:
+        self._between_epochs("apply")
+        check_rows(table, rows)
+        deleted = rows.column(DELETED_COLUMN).to_pylist() if DELETED_COLUMN in rows.schema.names else []
+        for place, (key, row) in enumerate(_rows_of(table, rows)):
+            if deleted and deleted[place]:
+                self._tables[table.name].pop(key, None)
+            else:
+                self._tables[table.name][key] = row
+
+    def begin_snapshot(self) -> None:
+        self._between_epochs("begin_snapshot")
+        if self._snapshot is not None:
+            raise RuntimeError("begin_snapshot: one is open")
+        self._snapshot = {
+            name: [(*key, *row) for key, row in table.items()] for name, table in self._tables.items() if table
+        }
+
+    def snapshot_chunk(self, max_rows: int) -> tuple[TableSpec, pa.RecordBatch] | None:
+        self._between_epochs("snapshot_chunk")
+        if self._snapshot is None or max_rows < 1:
+            raise RuntimeError("snapshot_chunk: no snapshot is open, or no rows are asked for")
+        for table in self._specs:
+            if rows := self._snapshot.pop(table.name, None):
+                if len(rows) > max_rows:
+                    self._snapshot[table.name] = rows[max_rows:]
+                return table, _batch_of(table, rows[:max_rows])
+        return None
+
+    def end_snapshot(self) -> None:
+        self._snapshot = None
+
+    def _between_epochs(self, what: str) -> None:
+        if self._before is not None:
+            raise RuntimeError(f"{what}: an executed epoch waits for its end")
 
     def commit(self) -> None:
         if self._before is not None:
@@ -72,9 +120,7 @@ class ReferenceCore:
 
     def table(self, table: TableSpec) -> pa.Table:
         rows = [(*key, *row) for key, row in self._tables[table.name].items()]
-        names = [*table.key, *table.columns]
-        columns = {name: to_array([row[i] for row in rows], kind) for i, (name, kind) in enumerate(names)}
-        return pa.table(columns)
+        return pa.Table.from_batches([_batch_of(table, rows)])
 
     def gather(self, column: pa.Array, order: pa.Array | None) -> pa.Array:
         return canonical(column if order is None else decoded(column).take(order))
@@ -101,11 +147,26 @@ class ReferenceCore:
         except Abort as abort:
             return Result("aborted", abort.reason)
         for (table, key), written in run.writes.items():
+            self._written[table, key] = None
             if written is DELETED:
                 self._tables[table].pop(key, None)
             else:
                 self._tables[table][key] = written
         return Result("committed", None, returned)
+
+
+def _rows_of(table: TableSpec, rows: pa.RecordBatch) -> Iterator[tuple[Key, Row]]:
+    parts = len(table.key)
+    columns = [to_values(rows.column(i), kind) for i, (_, kind) in enumerate((*table.key, *table.columns))]
+    for row in zip(*columns, strict=True):
+        yield row[:parts], tuple(map(values.one_nan, row[parts:]))
+
+
+def _batch_of(table: TableSpec, rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
+    """Whole rows, key parts first."""
+    names = (*table.key, *table.columns)
+    columns = [to_array([row[i] for row in rows], kind) for i, (_, kind) in enumerate(names)]
+    return pa.RecordBatch.from_arrays(columns, names=[name for name, _ in names])
 
 
 class Abort(Exception):

@@ -2,10 +2,10 @@
 
 This is the only module of the core path that knows pyspark. Per micro-batch:
 
-    pre(df) → toArrow → pipeline (runs it, or has its output) → Parquet file → post(df) → output(df, epoch)
+    pre(df) → toArrow → pipeline (runs and commits it, or has its output) → post(df) → output(df, epoch)
 
-The DataFrame given to `output` reads a file. So however many actions the writer starts on it, nothing runs
-again; and it is many times faster than handing Arrow back through `createDataFrame`.
+The DataFrame given to `output` reads a file of the epoch's commit. So however many actions the writer starts on it,
+nothing runs again; and it is many times faster than handing Arrow back through `createDataFrame`.
 """
 
 from __future__ import annotations
@@ -44,10 +44,12 @@ from pyspark.sql.utils import is_remote
 
 from .app import App
 from .config import Config
+from .durable.binding import check_evolve
+from .durable.failpoints import reach
 from .engine import Engine
 from .errors import ClosedError, ConfigError, EpochError, SchemaError
 from .metrics import ms_since
-from .pipeline import Output, Pipeline, Stored
+from .pipeline import DurablePipeline, MemoryPipeline, Output, Pipeline, Stored
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -55,7 +57,7 @@ if TYPE_CHECKING:
 
 CONF_PREFIX = "spark.morphspark."
 QUERY_ID_NEEDED = "on Spark Connect a sink can't ask Spark for its query: name it, Sink(…, query_id='ledger')"
-TRAVELS = ("app", "path", "query_id", "config", "last_progress", "_output", "_late_output", "_pre", "_post")
+TRAVELS = ("app", "path", "query_id", "config", "evolve", "last_progress", "_output", "_late_output", "_pre", "_post")
 # Types that survive the way through Arrow and Parquet; numbers, strings and what is nested in them besides.
 READABLE = (
     BinaryType, BooleanType, DateType, DayTimeIntervalType, DecimalType, FractionalType, IntegralType, NullType,
@@ -69,16 +71,20 @@ SEEN_AS_STOP = "py4j.protocol.Py4JJavaError: An error occurred while calling sto
 class Sink:
     """What `writeStream.foreachBatch` calls: runs every micro-batch as one epoch of `app`.
 
-    path         a folder for what the sink keeps; local, or mounted at the same place on all executors
+    path         the state directory; local, or mounted at the same place on all executors. What an earlier run of
+                 the query left there is continued
     output       called as output(df, epoch) with one row per event, in transaction order. After a failure it
                  may be called again for the same epoch with the same rows: write so that twice is once
     pre, post    DataFrame → DataFrame, before and after the transactions
     late_output  called like `output` with the events that `App(late="divert")` set aside, if there are any
     query_id     a name for the query; needed on Spark Connect, where a sink can't ask Spark
     config       an ms.Config; otherwise the settings `spark.morphspark.*` of the session, read once
+    evolve       go on although the app has changed: "tables" or "program" (see App.open)
 
-    One sink serves one query. State is in memory: it lives as long as the sink, also when the query is
-    stopped and started again in the same process. `close()` frees it; a sink is a context manager, too.
+    One sink serves one query, and a state directory belongs to one query. An epoch's state changes and its output
+    are durable in one step, before the output is handed over; whatever dies in between, the next start hands it
+    over again. `close()` frees the memory and leaves the directory; a sink is a context manager, too. With
+    `Config(log="none")` nothing is durable, and state lives as long as the sink.
     """
 
     def __init__(
@@ -91,6 +97,7 @@ class Sink:
         late_output: Callable[[DataFrame, int], Any] | None = None,
         query_id: str | None = None,
         config: Config | None = None,
+        evolve: str | None = None,
     ):
         if not isinstance(app, App):
             raise ConfigError(f"Sink(app=…): expected an ms.App, got a {type(app).__name__}")
@@ -106,6 +113,8 @@ class Sink:
         self.path = _local_path(path)
         self.query_id = query_id
         self.config = config
+        check_evolve(evolve)
+        self.evolve = evolve
         self.last_progress: dict[str, Any] | None = None
         self._output, self._late_output, self._pre, self._post = output, late_output, pre, post
         self._start()
@@ -126,16 +135,18 @@ class Sink:
             self._refuse_while_stopping(epoch_id)
             started = time.perf_counter()
             spark = df.sparkSession
-            self._belong_to(spark)
+            query = self._query_of(spark)
             pipeline = self._open(spark)
+            self._belong_to(query, pipeline.engine)
             runs = pipeline.is_next(epoch_id)
             to_arrow_ms = 0.0
             if runs:
                 events, schema = self._events(df)
                 to_arrow_ms = ms_since(started)
-                output = pipeline.run(epoch_id, events, schema, self._order_type(schema))
+                output = pipeline.run(epoch_id, events, schema.jsonValue(), self._order_type(schema))
             else:
                 output = pipeline.last()
+                self._check_same(df, output)
             handing = time.perf_counter()
             self._hand_over(spark, output)
             self._report(output, runs, to_arrow_ms, ms_since(handing), ms_since(started))
@@ -153,12 +164,27 @@ class Sink:
         return _loose(df, schema).toArrow(), schema
 
     def _hand_over(self, spark: SparkSession, output: Output) -> None:
-        rows = _read(spark, output.rows, output.event_schema)
+        events = StructType.fromJson(output.event_schema)
+        rows = _read(spark, output.rows, events)
         if self._post is not None:
             rows = _frame(self._post(rows), "post")
+        reach("handover.before")
         self._output(rows, output.epoch)
         if self._late_output is not None and output.late is not None:
-            self._late_output(_read(spark, output.late, output.event_schema), output.epoch)
+            self._late_output(_read(spark, output.late, events), output.epoch)
+        reach("handover.after")
+
+    def _check_same(self, df: DataFrame, output: Output) -> None:
+        """On Spark Connect a checkpoint that was deleted shows by nothing but other events in its first epoch."""
+        if getattr(df.sparkSession, "sparkContext", None) is not None:
+            return  # there the query has another id
+        found = (df if self._pre is None else _frame(self._pre(df), "pre")).count()
+        if found != output.progress["events"]:
+            raise EpochError(
+                f"epoch {output.epoch} arrived again with {found} events, but it was committed with "
+                f"{output.progress['events']}: these are other events. The state in {self.path} was kept and the "
+                f"query's checkpoint was not: bring the checkpoint back, or start over with both new"
+            )
 
     def _order_type(self, schema: StructType) -> pa.DataType | None:
         """The type that `_ts` shall have, where the engine would give it another."""
@@ -224,7 +250,7 @@ class Sink:
             time.sleep(STOP_POLL_S)
 
     def close(self) -> None:
-        """Free the state. Stop the query first; a batch that is under way is waited for."""
+        """Free the memory. Stop the query first; a batch that is under way is waited for."""
         with self._lock:
             self._closed = True
             if self._pipeline is not None:
@@ -241,26 +267,39 @@ class Sink:
 
     def _open(self, spark: SparkSession | None) -> Pipeline:
         if self._closed:
-            raise ClosedError("the sink is closed and its state is gone; make a new one")
+            raise ClosedError("the sink is closed; make a new one")
         if self._sent:
             raise ClosedError("this sink went to the Spark Connect server as a copy: its engine and state are there")
+        if self._pipeline is not None and self._pipeline.engine.stopped is not None:
+            self._pipeline.close()  # the query failed; what is on the disk is what holds
+            self._pipeline = None
         if self._pipeline is None:
             config = self.config or _session_config(spark)
-            self._pipeline = Pipeline(self.app.open(config=config), self.path)
+            if config.log == "none":
+                self._pipeline = MemoryPipeline(self.app.open(config=config), self.path)
+            else:
+                self._pipeline = DurablePipeline(self.app.open(self.path, config, evolve=self.evolve))
+            self._query = None
         return self._pipeline
 
-    def _belong_to(self, spark: SparkSession) -> None:
-        """A sink has the state of one query; another one would see epochs that it never sent."""
+    def _query_of(self, spark: SparkSession) -> str | None:
         context = getattr(spark, "sparkContext", None)  # Spark Connect has none
         if context is None and self.query_id is None:
             raise ConfigError(QUERY_ID_NEEDED)
-        query = self.query_id if context is None else context.getLocalProperty("sql.streaming.queryId")
-        if self._query is not None and query is not None and query != self._query:
+        return self.query_id if context is None else context.getLocalProperty("sql.streaming.queryId")
+
+    def _belong_to(self, query: str | None, engine: Engine) -> None:
+        """A sink has the state of one query; another one would see epochs that it never sent."""
+        if query is None or query == self._query:
+            return
+        if self._query is not None:
             raise EpochError(
-                f"this sink holds the state of query {self._query}, and query {query} called it; make a Sink "
-                f"for each query (a query started with a fresh checkpointLocation is a new one)"
+                f"this sink holds the state of query {self._query}, and query {query} called it; make a Sink for "
+                f"each query, with a path of its own (a query started with a fresh checkpointLocation is a new one)"
             )
-        self._query = self._query or query
+        if engine.location is not None:
+            engine.bind_query(query)
+        self._query = query
 
     # On Spark Connect a sink travels to a Python process beside the server, once per query, and opens its
     # engine there. What stays with the client has no state.

@@ -12,6 +12,7 @@ validity buffer without nulls. Where both engines raise, the errors must have on
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -26,6 +27,7 @@ from .config import Config
 from .engine import Engine
 from .errors import MorphsparkError
 from .native import NativeCore
+from .program import TableSpec
 from .reference import open_reference
 
 COUNTS = ("epoch", "events", "committed", "aborted", "unmatched", "late", "diverted")
@@ -40,13 +42,13 @@ class Schedule:
     punctuation: int | str = "auto"
     seed: int | None = None
 
-    def open(self, app: App, config: Config) -> Engine:
+    def open(self, app: App, config: Config, path: Any = None) -> Engine:
         config = dataclasses.replace(config, strategy=self.strategy, threads=self.threads, punctuation=self.punctuation)
         if self.seed is None:
-            return app.open(config=config)
+            return app.open(path, config)
         one_thread = dataclasses.replace(config, threads=1)
-        core = NativeCore(app.program.tables, one_thread, interleaving=(self.seed, self.threads))
-        return Engine(app, None, one_thread, core=core)
+        played = functools.partial(NativeCore, interleaving=(self.seed, self.threads))
+        return Engine(app, path, one_thread, make_core=played)
 
 
 def both_engines(app: App, config: Config | None = None, schedules: Iterable[Schedule] = (Schedule(),)) -> BothEngines:
@@ -150,7 +152,12 @@ def _counts(engine: Engine) -> list[Any]:
 def _sorted_state(engine: Engine, name: str) -> pa.Table:
     table = engine.table(name).to_arrow()
     check_canonical(table)
-    keys = [part for part, _ in next(one for one in engine.program.tables if one.name == name).key]
+    return sorted_table(table, next(one for one in engine.program.tables if one.name == name))
+
+
+def sorted_table(table: pa.Table, spec: TableSpec) -> pa.Table:
+    """Rows of a table by their keys, as canonical Arrow."""
+    keys = [part for part, _ in spec.key]
     order = pc.sort_indices(table, sort_keys=[(key, "ascending") for key in keys])
     return pa.table({column: canonical_column(table[column].take(order)) for column in table.column_names})
 

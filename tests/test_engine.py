@@ -218,11 +218,6 @@ def test_memory_of_arrow_is_given_back(counter):
         assert pa.total_allocated_bytes() - before < 2_000_000
 
 
-def test_durable_paths_say_that_they_are_not_there(counter):
-    with pytest.raises(ms.ConfigError, match="without a path"):
-        counter.open("state/ledger")
-
-
 @pytest.mark.parametrize(
     ("settings", "words"),
     [

@@ -51,11 +51,22 @@ def interrupted_after(seconds):
         signal.signal(signal.SIGALRM, before)
 
 
-@pytest.mark.parametrize(("kind", "rows", "tries"), [("native", 20_000, 250), ("reference", 400, 80)])
-def test_interrupts_at_any_moment(counter, kind, rows, tries):
+KINDS = {
+    "native": lambda app, path: app.open(),
+    "reference": lambda app, path: open_reference(app),
+    "delta": lambda app, path: app.open(path, ms.Config(log="delta", snapshot_every=5)),
+    "command": lambda app, path: app.open(path, ms.Config(log="command", snapshot_every=5)),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "rows", "tries"),
+    [("native", 20_000, 250), ("reference", 400, 80), ("delta", 2_000, 250), ("command", 2_000, 150)],
+)
+def test_interrupts_at_any_moment(counter, tmp_path, kind, rows, tries):
     events = batch(rows)
     rng = random.Random(5)
-    with counter.open() if kind == "native" else open_reference(counter) as engine:
+    with KINDS[kind](counter, tmp_path) as engine:
         engine.process(events)
         started = time.perf_counter()
         engine.process(events)
@@ -72,6 +83,32 @@ def test_interrupts_at_any_moment(counter, kind, rows, tries):
         assert engine.process(events).num_rows == rows
         check_whole_epochs(engine, rows)
         assert len(engine.metrics) <= engine.epoch
+        epoch = engine.epoch
+    if kind in ("delta", "command"):
+        with KINDS[kind](counter, tmp_path) as engine:  # what it believed is what is on the disk
+            assert engine.epoch == epoch
+            check_whole_epochs(engine, rows)
+
+
+@pytest.mark.parametrize("kind", ["delta", "command"])
+def test_interrupts_of_submitted_epochs(counter, tmp_path, kind):
+    rng, events, submitted = random.Random(6), batch(2_000), []
+    with KINDS[kind](counter, tmp_path) as engine:
+        for _ in range(150):
+            try:
+                with interrupted_after(rng.random() * 0.01):
+                    submitted.append(engine.submit(events))
+                    submitted.append(engine.submit(events))
+            except KeyboardInterrupt:
+                pass
+            if rng.random() < 0.3:
+                check_whole_epochs(engine, 2_000)
+        check_whole_epochs(engine, 2_000)
+        epoch = engine.epoch
+        assert all(future.result().num_rows == 2_000 for future in submitted) and len(submitted) <= epoch
+    with KINDS[kind](counter, tmp_path) as engine:
+        assert engine.epoch == epoch
+        check_whole_epochs(engine, 2_000)
 
 
 def test_a_long_batch_is_interrupted_early(counter):

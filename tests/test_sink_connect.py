@@ -38,7 +38,9 @@ def test_a_query_on_spark_connect(tmp_path):
     assert {call["retain_epochs"] for call in calls} == {1}, "spark.morphspark.* reaches the engine"
     assert len({call["process"] for call in calls} | {report["client process"]}) == 2, "one process serves the query"
     assert "its engine and state are there" in report["client engine"]
-    assert "epoch 3 arrived first, but the state is empty" in report["continued by a new process"]
+    assert report["continued by a new process"] == "no error"
+    assert report["total then"] == 100
+    assert "epoch 0 arrived, but epochs up to 3 are committed" in report["with a fresh checkpoint"]
 
 
 def main(folder):
@@ -90,9 +92,9 @@ def main(folder):
             return str(error)
         return "no error"
 
-    def run(sink):
+    def run(sink, checkpoint="checkpoint"):
         events = spark.readStream.schema("ts int, amount short").option("maxFilesPerTrigger", 1).json(f"{folder}/feed")
-        writer = events.writeStream.foreachBatch(sink).option("checkpointLocation", f"{folder}/checkpoint")
+        writer = events.writeStream.foreachBatch(sink).option("checkpointLocation", f"{folder}/{checkpoint}")
         query = writer.trigger(availableNow=True).start()
         query.awaitTermination(120)
 
@@ -116,7 +118,11 @@ def main(folder):
     report["types"] = {name: kind for name, kind in written.dtypes if name not in ("_status", "_reason", "epoch")}
     report["calls"] = [json.loads(line) for line in Path(folder, "calls").read_text().splitlines()]
     feed(EPOCHS)
-    report["continued by a new process"] = message(lambda: run(sink))
+    another = ms.Sink(app, f"{folder}/state", output, pre=pre, query_id="sums")
+    report["continued by a new process"] = message(lambda: run(another))
+    report["total then"] = spark.read.parquet(f"{folder}/out").selectExpr("max(total)").collect()[0][0]
+    fresh = ms.Sink(app, f"{folder}/state", output, pre=pre, query_id="sums")
+    report["with a fresh checkpoint"] = message(lambda: run(fresh, "fresh checkpoint"))
     Path(folder, "report.json").write_text(json.dumps(report))
     spark.stop()
 

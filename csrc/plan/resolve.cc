@@ -1,15 +1,14 @@
 #include "plan/resolve.h"
 
 #include <algorithm>
-#include <array>
 #include <atomic>
-#include <string>
+
+#include "state/key_blocks.h"
 
 namespace morphspark {
 namespace {
 
 constexpr int64_t kGrain = 1 << 13;
-constexpr uint64_t kBytesAhead = 1024;
 
 // Everything that finding the keys of one site needs to know.
 struct SiteContext {
@@ -35,6 +34,11 @@ struct SiteContext {
   }
 };
 
+auto CompositeKeysOf(const SiteContext& context) {
+  return CompositeKeys(std::span<const Kind>(context.table->spec().key),
+                       [&context](size_t part, int64_t row, Value* out) { return context.Part(part, row, out); });
+}
+
 // Calls visit(index) for every key of the site that a transaction of these rows needs.
 template <class Visit>
 void EachKey(const SiteContext& context, int64_t begin, int64_t end, Visit visit) {
@@ -59,86 +63,6 @@ void EachKey(const SiteContext& context, int64_t begin, int64_t end, Visit visit
     }
   }
 }
-
-// Where keys come from: `Load(index, place, key)` gives the key at an index, or false if it is null. `place` is its
-// place in the block, for keys that need memory of their own.
-struct IntegerKeys {
-  using Key = int64_t;
-  const ColumnView& column;
-  bool Load(int64_t index, int, int64_t* key) const {
-    if (column.IsNull(index)) return false;
-    *key = column.Int64(index);
-    return true;
-  }
-};
-
-struct StringKeys {
-  using Key = Bytes;
-  const ColumnView& column;
-  bool Load(int64_t index, int, Bytes* key) const {
-    if (column.IsNull(index)) return false;
-    *key = column.String(index);
-    Prefetch(key->data + kBytesAhead);  // read in order, but the processor stops at every page
-    return true;
-  }
-};
-
-struct CompositeKeys {
-  using Key = Bytes;
-  const SiteContext& context;
-  mutable std::array<std::string, KeyIndex::kBlock> buffers;
-  bool Load(int64_t index, int place, Bytes* key) const {
-    std::string& buffer = buffers[place];
-    buffer.clear();
-    for (size_t part = 0; part < context.site.parts.size(); ++part) {
-      Value value;
-      if (!context.Part(part, index, &value)) return false;
-      AppendKeyPart(context.table->spec().key[part], value, &buffer);
-    }
-    *key = {buffer.data(), buffer.size()};
-    return true;
-  }
-};
-
-// Collects keys until a block is full, then finds them together.
-template <class Keys>
-class BlockFinder {
- public:
-  BlockFinder(const KeyIndex& index, const Keys& keys, Slot* slots) : index_(index), keys_(keys), slots_(slots) {}
-
-  void Add(int64_t at) {
-    if (!keys_.Load(at, count_, &block_[count_])) {
-      slots_[at] = kNullKey;
-      return;
-    }
-    where_[count_] = at;
-    if (++count_ == KeyIndex::kBlock) Flush();
-  }
-  // Finds what is left; true if any key of all was absent.
-  bool Finish() {
-    Flush();
-    return absent_;
-  }
-
- private:
-  void Flush() {
-    Slot found[KeyIndex::kBlock];
-    index_.FindBlock(block_, count_, found);
-    for (int i = 0; i < count_; ++i) {
-      slots_[where_[i]] = found[i];
-      absent_ |= found[i] == kNoSlot;
-    }
-    count_ = 0;
-  }
-
-  const KeyIndex& index_;
-  const Keys& keys_;
-  Slot* const slots_;
-  int count_ = 0;
-  bool absent_ = false;
-  int64_t where_[KeyIndex::kBlock];
-  typename Keys::Key block_[KeyIndex::kBlock];
-};
 
 // Finds on all threads what is there, then adds what is not, in batch order.
 template <class MakeKeys>
@@ -174,12 +98,12 @@ void ResolveSite(const SiteContext& context, ThreadPool* pool, std::vector<Slot>
     const bool composite = site.parts.size() > 1;
     if (!context.Part(0, 0, &key)) return;
     Bytes bytes = key.s;
-    const CompositeKeys keys{context, {}};
+    const auto keys = CompositeKeysOf(context);
     if (composite && !keys.Load(0, 0, &bytes)) return;
     const bool integer = context.table->index().integer_keys();
     slots->assign(rows, integer ? context.table->FindOrAdd(key.i) : context.table->FindOrAdd(bytes));
   } else if (site.parts.size() > 1) {
-    FindOrAddAll(context, [&] { return CompositeKeys{context, {}}; }, pool, slots);
+    FindOrAddAll(context, [&] { return CompositeKeysOf(context); }, pool, slots);
   } else if (context.table->index().integer_keys()) {
     FindOrAddAll(context, [&] { return IntegerKeys{context.only_column()}; }, pool, slots);
   } else {

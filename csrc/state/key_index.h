@@ -44,6 +44,18 @@ class KeyIndex {
 
   int64_t IntegerKey(Slot slot) const { return integers_[slot]; }
   Bytes BytesKey(Slot slot) const { return strings_[slot].bytes(); }
+  // Two steps that ask for a key which is read soon; the second is for long keys, and looks at what the first asked
+  // for.
+  [[gnu::always_inline]] void PrefetchKey(Slot slot) const {
+    if (integer_keys_) {
+      Prefetch(integers_.data() + slot);
+    } else {
+      Prefetch(strings_.data() + slot);
+    }
+  }
+  [[gnu::always_inline]] void PrefetchLongKey(Slot slot) const {
+    if (LongKeyBytes(slot) != 0) Prefetch(strings_[slot].bytes().data);
+  }
 
   uint64_t size() const { return size_; }
   // What a key takes: every one this much, and a long one its own bytes beside.
@@ -88,13 +100,6 @@ class KeyIndex {
   Slot Probe(const Key& key, uint32_t hash) const;
   template <class Key>
   void FindBlockOf(const Key* keys, int count, Slot* slots) const;
-  [[gnu::always_inline]] void PrefetchKey(Slot slot) const {
-    if (integer_keys_) {
-      Prefetch(integers_.data() + slot);
-    } else {
-      Prefetch(strings_.data() + slot);
-    }
-  }
   void Place(uint32_t hash, Slot slot);
   void GrowIfNeeded();
   void CompactHeap();

@@ -5,11 +5,15 @@
 #include <new>
 #include <stdexcept>
 
+#include "state/row_columns.h"
+#include "state/snapshot.h"
+
 namespace morphspark {
 namespace {
 
 constexpr Slot kFirstSlots = 64;
 constexpr uint64_t kHeapCompactBytes = 64 * 1024;
+constexpr uint32_t kShowAhead = 16;  // entries of the log
 
 // Room for `more` items, without giving up that a vector doubles.
 void ReserveMore(std::vector<Slot>* slots, size_t more) {
@@ -190,6 +194,7 @@ void Table::Undo() {
 }
 
 void Table::CommitEpoch() {
+  if (snapshot_ != nullptr) ShowVersions();
   outside_ = OutsideNow();
   log_.resize(0);
   EndEpoch();
@@ -199,6 +204,20 @@ void Table::CommitEpoch() {
     if (header != kFreed) header &= kExistsBit;
   }
   log_next_ = transaction_begin_ = 1;
+}
+
+// Before keys are given back: a version without its key would be of no use. Keys are asked for some entries ahead, as
+// they lie anywhere.
+void Table::ShowVersions() {
+  const uint8_t* const end = log_.data() + log_.size();
+  const uint64_t ahead = uint64_t{kShowAhead} * version_bytes_;
+  EachBefore([&](const VersionHead& head, const uint8_t* columns) {
+    if (static_cast<uint64_t>(end - columns) > 2 * ahead) {
+      index_.PrefetchKey(SlotOfEntry(columns + 2 * ahead));
+      index_.PrefetchLongKey(SlotOfEntry(columns + ahead));
+    }
+    snapshot_->Show(head.slot, head.header & kExistsBit ? columns : nullptr);
+  });
 }
 
 void Table::RollbackEpoch() {
@@ -246,15 +265,15 @@ int64_t Table::StringBytes(Slot slot) const {
   return bytes;
 }
 
-int64_t Table::StringBytes(const uint8_t* image) const {
+int64_t Table::StringBytes(const uint8_t* packed) const {
   int64_t bytes = 0;
   for (const FlatColumn& column : columns_) {
     if (column.kind == Kind::kString) {
       Bytes text;
-      std::memcpy(&text, image, sizeof(text));
+      std::memcpy(&text, packed, sizeof(text));
       bytes += static_cast<int64_t>(text.size);
     }
-    image += column.width;
+    packed += column.width;
   }
   return bytes;
 }
@@ -263,21 +282,17 @@ int64_t Table::StringBytes(const uint8_t* image) const {
 Table::Outside Table::OutsideNow() const {
   Outside now = outside_;
   if (!has_strings_ && index_.long_key_bytes() == 0) return {};  // most tables: nothing to look at
-  const VersionId first = log_next_ - static_cast<VersionId>(log_.size() / version_bytes_);
-  for (uint64_t at = 0; at < log_.size(); at += version_bytes_) {
-    VersionHead head;
-    std::memcpy(&head, log_.data() + at, sizeof(head));
-    if ((head.header & ~kExistsBit) >= first) continue;  // not the oldest
+  EachBefore([&](const VersionHead& head, const uint8_t* columns) {
     const auto key = static_cast<int64_t>(index_.LongKeyBytes(head.slot));
     if (head.header & kExistsBit) {
-      now.strings -= StringBytes(log_.data() + at + sizeof(head));
+      now.strings -= StringBytes(columns);
       now.keys -= key;
     }
     if (Exists(head.slot)) {
       now.strings += StringBytes(head.slot);
       now.keys += key;
     }
-  }
+  });
   return now;
 }
 
@@ -300,98 +315,7 @@ void Table::CompactHeap() {
   heap_ = std::move(fresh);
 }
 
-// ----------------------------------------------------------------------------------------- whole columns
-
-void Table::Load(std::span<const ColumnView> keys, std::span<const ColumnView> values) {
-  const int64_t count = keys[0].length;
-  std::string composite;
-  for (int64_t row = 0; row < count; ++row) {
-    Slot slot;
-    if (index_.integer_keys()) {
-      slot = FindOrAdd(keys[0].Int64(row));
-    } else if (keys.size() == 1) {
-      slot = FindOrAdd(keys[0].String(row));
-    } else {
-      composite.clear();
-      for (size_t part = 0; part < keys.size(); ++part) {
-        Value value;
-        keys[part].Load(row, &value);
-        AppendKeyPart(spec_.key[part], value, &composite);
-      }
-      slot = FindOrAdd(Bytes{composite.data(), composite.size()});
-    }
-    int64_t strings_before = Exists(slot) ? StringBytes(slot) : 0;
-    for (ColumnId column = 0; column < columns_.size(); ++column) {
-      Value value;
-      values[column].Load(row, &value);
-      Store(slot, column, value);
-      if (!Exists(slot)) continue;
-      outside_.strings += StringBytes(slot) - strings_before;
-      strings_before = StringBytes(slot);
-    }
-    if (Exists(slot)) continue;
-    SetExists(slot, true);  // last: there may be no memory for a string
-    outside_.strings += StringBytes(slot);
-    outside_.keys += static_cast<int64_t>(index_.LongKeyBytes(slot));
-  }
-  touched_.clear();
-}
-
-std::vector<Slot> Table::LiveSlots() const {
-  std::vector<Slot> slots;
-  slots.reserve(rows_);
-  for (Slot slot = 0; slot < headers_.size(); ++slot) {
-    if (Exists(slot)) slots.push_back(slot);
-  }
-  return slots;
-}
-
-namespace {
-
-// Where a part of a composite key begins.
-const char* SkipParts(const char* at, std::span<const Kind> parts) {
-  for (Kind kind : parts) {
-    if (kind == Kind::kInt64) {
-      at += sizeof(int64_t);
-    } else {
-      uint32_t size;
-      std::memcpy(&size, at, sizeof(size));
-      at += sizeof(size) + size;
-    }
-  }
-  return at;
-}
-
-// Strings one after the other; `text(row)` is called twice, first for the sizes.
-template <class Text>
-ColumnBuffers StringColumn(size_t rows, Text text) {
-  ColumnBuffers column;
-  column.length = static_cast<int64_t>(rows);
-  column.offsets.resize((rows + 1) * sizeof(int32_t));
-  auto* offsets = reinterpret_cast<int32_t*>(column.offsets.data());
-  offsets[0] = 0;
-  uint64_t bytes = 0;
-  for (size_t row = 0; row < rows; ++row) {
-    bytes += text(row).size;
-    if (bytes > INT32_MAX) throw std::length_error("a string column of the state holds more than 2 GiB");
-    offsets[row + 1] = static_cast<int32_t>(bytes);
-  }
-  column.values.resize(bytes);
-  for (size_t row = 0; row < rows; ++row) {
-    const Bytes one = text(row);
-    if (one.size) std::memcpy(column.values.data() + offsets[row], one.data, one.size);
-  }
-  return column;
-}
-
-ColumnBuffers FixedColumn(size_t rows, size_t width) {
-  ColumnBuffers column;
-  column.length = static_cast<int64_t>(rows);
-  column.values.resize(rows * width);
-  return column;
-}
-
-}  // namespace
+// -------------------------------------------------------------------------------------------- keys and sizes
 
 std::string Table::KeyText(Slot slot) const {
   if (index_.integer_keys()) return std::to_string(index_.IntegerKey(slot));
@@ -406,58 +330,10 @@ std::string Table::KeyText(Slot slot) const {
       std::memcpy(&number, at, sizeof(number));
       text += std::to_string(number);
     } else {
-      uint32_t size;
-      std::memcpy(&size, at, sizeof(size));
-      text.append(at + sizeof(size), size);
+      text += StringPart(at).view();
     }
   }
   return text;
-}
-
-ColumnBuffers Table::ExportKey(size_t part, std::span<const Slot> slots) const {
-  const std::span<const Kind> before(spec_.key.data(), part);
-  const bool single = spec_.key.size() == 1;
-  if (spec_.key[part] == Kind::kInt64) {
-    ColumnBuffers column = FixedColumn(slots.size(), sizeof(int64_t));
-    for (size_t row = 0; row < slots.size(); ++row) {
-      const int64_t whole = single ? index_.IntegerKey(slots[row]) : 0;
-      const char* from =
-          single ? reinterpret_cast<const char*>(&whole) : SkipParts(index_.BytesKey(slots[row]).data, before);
-      std::memcpy(column.values.data() + row * sizeof(int64_t), from, sizeof(int64_t));
-    }
-    return column;
-  }
-  return StringColumn(slots.size(), [&](size_t row) -> Bytes {
-    const Bytes key = index_.BytesKey(slots[row]);
-    if (single) return key;
-    const char* at = SkipParts(key.data, before);
-    uint32_t size;
-    std::memcpy(&size, at, sizeof(size));
-    return {at + sizeof(size), size};
-  });
-}
-
-ColumnBuffers Table::ExportValues(ColumnId column, std::span<const Slot> slots) const {
-  const Kind kind = columns_[column].kind;
-  if (kind == Kind::kString) {
-    return StringColumn(slots.size(), [&](size_t row) { return ReadStored(slots[row], column).s; });
-  }
-  if (kind == Kind::kBool) {
-    ColumnBuffers bits;
-    bits.length = static_cast<int64_t>(slots.size());
-    bits.values.assign((slots.size() + 7) / 8, 0);
-    for (size_t row = 0; row < slots.size(); ++row) {
-      if (ReadStored(slots[row], column).i) SetBit(bits.values.data(), static_cast<int64_t>(row));
-    }
-    return bits;
-  }
-  const size_t width = kind == Kind::kDecimal ? sizeof(Int128) : sizeof(int64_t);
-  ColumnBuffers fixed = FixedColumn(slots.size(), width);
-  for (size_t row = 0; row < slots.size(); ++row) {
-    const Value value = ReadStored(slots[row], column);
-    std::memcpy(fixed.values.data() + row * width, &value, width);
-  }
-  return fixed;
 }
 
 uint64_t Table::bytes_used() const {

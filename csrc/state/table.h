@@ -9,7 +9,11 @@
 //
 // A transaction that writes a row for the first time pushes the row's present version to the log and then changes the
 // columns in place; so the log is also what undoes an abort, and what undoes an epoch. After the commit the log is cut
-// at the oldest version that somebody still needs; today nobody does, so it is emptied in O(1).
+// at the oldest version that somebody still needs; today nobody does, so it is emptied in O(1). What an open snapshot
+// (snapshot.h) needs of it is copied just before.
+//
+// An entry whose row's header names no entry of this epoch is the row's first one: it holds the row as it was before
+// the epoch. So the rows that an epoch changed fall out of one pass over the log, each once.
 //
 // Headers are small, as every access looks at one: a bit that says whether the row exists, and the id of its newest
 // entry in the log.
@@ -33,10 +37,13 @@
 #include "base/ids.h"
 #include "base/prefetch.h"
 #include "base/status.h"
+#include "base/thread_pool.h"
 #include "state/key_index.h"
 #include "state/row_image.h"
 
 namespace morphspark {
+
+class TableSnapshot;
 
 // Adds a part of a composite key to its bytes.
 void AppendKeyPart(Kind kind, const Value& part, std::string* key);
@@ -171,13 +178,28 @@ class Table {
   void CommitEpoch();
   void RollbackEpoch();
 
-  // -- whole columns
+  // -- whole columns (table_columns.cc); a pool, where given, shares the work
 
-  // Adds rows with stamp 0; keys and values are checked. Part of no epoch.
-  void Load(std::span<const ColumnView> keys, std::span<const ColumnView> values);
+  // Gives rows their values, with stamp 0, or deletes those that `deleted` (may be null) says. Of several rows with one
+  // key the last counts. Part of no epoch. Fails before any change, unless there is no memory.
+  Status Apply(std::span<const ColumnView> keys, std::span<const ColumnView> values,
+               const ColumnView* deleted = nullptr, ThreadPool* pool = nullptr);
   std::vector<Slot> LiveSlots() const;
-  ColumnBuffers ExportKey(size_t part, std::span<const Slot> slots) const;
-  ColumnBuffers ExportValues(ColumnId column, std::span<const Slot> slots) const;
+  // Rows that are not what they were before the epoch, each once, and those written with equal values.
+  std::vector<Slot> ChangedSlots() const;
+  ColumnBuffers ExportKey(size_t part, std::span<const Slot> slots, ThreadPool* pool = nullptr) const;
+  // Zeros where there is no row.
+  ColumnBuffers ExportValues(ColumnId column, std::span<const Slot> slots, ThreadPool* pool = nullptr) const;
+  ColumnBuffers ExportDeleted(std::span<const Slot> slots, ThreadPool* pool = nullptr) const;
+
+  // -- snapshots
+
+  // From now on older versions are shown to this before they go; null: to nobody.
+  void ShowVersionsTo(TableSnapshot* snapshot) { snapshot_ = snapshot; }
+  // Bytes of a row's strings.
+  int64_t StringBytes(Slot slot) const;
+  // Nothing of an epoch is under way.
+  bool between_epochs() const { return log_.empty(); }
 
   // A row's key as people write it.
   std::string KeyText(Slot slot) const;
@@ -256,13 +278,39 @@ class Table {
     if (single_word_) {  // the usual row: one load and one store
       std::memcpy(entry, cells_[0] + uint64_t{slot} * 8, 8);
     } else {
-      for (const FlatColumn& column : columns_) {
-        std::memcpy(entry, column.bytes.data() + uint64_t{slot} * column.width, column.width);
-        entry += column.width;
-      }
+      CopyPacked(slot, entry);
     }
     headers_[slot] = (header & kExistsBit) | log_next_++;
   }
+  // A row's columns, packed as in an entry of the log.
+  void CopyPacked(Slot slot, uint8_t* to) const {
+    for (const FlatColumn& column : columns_) {
+      std::memcpy(to, column.bytes.data() + uint64_t{slot} * column.width, column.width);
+      to += column.width;
+    }
+  }
+  // Calls visit(head, columns) for each changed row's version from before the epoch. Today the log holds no other
+  // epoch's.
+  template <class Visit>
+  void EachBefore(Visit visit) const {
+    const VersionId first = log_next_ - static_cast<VersionId>(log_.size() / version_bytes_);
+    for (uint64_t at = 0; at < log_.size(); at += version_bytes_) {
+      VersionHead head;
+      std::memcpy(&head, log_.data() + at, sizeof(head));
+      if ((head.header & ~kExistsBit) < first) visit(head, log_.data() + at + sizeof(head));
+    }
+  }
+  void ShowVersions();
+  static Slot SlotOfEntry(const uint8_t* packed) {
+    VersionHead head;
+    std::memcpy(&head, packed - sizeof(head), sizeof(head));
+    return head.slot;
+  }
+  void ApplyRow(Slot slot, std::span<const ColumnView> values, int64_t row);
+  void ApplyDelete(Slot slot);
+  template <class Keys>
+  void ApplyKeys(const Keys& keys, std::span<const ColumnView> values, const ColumnView* deleted,
+                 std::span<const Slot> slots);
   [[noreturn]] static void TooManyVersions();
   void PopVersion();
   void CreateFromDefault(Slot slot);
@@ -273,8 +321,7 @@ class Table {
   void CompactHeap();
   template <class Visit>
   void EachString(Visit visit) const;
-  int64_t StringBytes(Slot slot) const;
-  int64_t StringBytes(const uint8_t* image) const;  // of an entry of the log
+  int64_t StringBytes(const uint8_t* packed) const;
   Outside OutsideNow() const;
 
   TableSpec spec_;
@@ -297,6 +344,8 @@ class Table {
   std::vector<Slot> touched_;  // slots added or emptied in this epoch: candidates for free_
   Arena heap_;                 // bytes of string values
   Outside outside_;            // of the rows as they were before the log's first entry
+
+  TableSnapshot* snapshot_ = nullptr;
 };
 
 }  // namespace morphspark

@@ -41,7 +41,7 @@ BOOST_AUTO_TEST_CASE(an_epoch_runs_in_order_and_commits) {
   const Code code = LedgerCode();
   Engine engine(LedgerTables(), 2);
   const Column keys = testing::Int64s({1, 2}), balances = testing::Int64s({10, 0});
-  BOOST_TEST(engine.Load(testing::kAccountTable, testing::Views({&keys}), testing::Views({&balances})).ok());
+  BOOST_TEST(engine.Apply(testing::kAccountTable, testing::Views({&keys}), testing::Views({&balances})).ok());
   BOOST_TEST(engine.state_rows() == 2u);
   // 20 is short until 30 has paid it.
   std::vector<LedgerEvent> events = Transfers({{5, 2, 3, 20}, {1, 1, 2, 15}, {4, 1, 2, 10}, {3, 3, 1, 20}});
@@ -245,7 +245,7 @@ BOOST_AUTO_TEST_CASE(columns_that_are_not_the_programs_are_refused) {
   input = good;
   input.last_key = OrderKey{};
   BOOST_TEST((engine.Execute(input, &result).code() == StatusCode::kInvalid));
-  BOOST_TEST((engine.Load(2, {}, {}).code() == StatusCode::kInvalid));
+  BOOST_TEST((engine.Apply(2, {}, {}).code() == StatusCode::kInvalid));
 }
 
 uint64_t BytesReserved(const Engine& engine) {

@@ -259,7 +259,7 @@ BOOST_AUTO_TEST_CASE(reading_needs_a_key_and_a_row) {
   for (bool has_default : {false, true}) {
     Stage stage(program.assembler, {Numbers(Kind::kInt64, has_default)});
     const Column loaded = testing::Int64s({1}), amount = testing::Int64s({77});
-    stage.table(0).Load(testing::Views({&loaded}), testing::Views({&amount}));
+    BOOST_REQUIRE(stage.table(0).Apply(testing::Views({&loaded}), testing::Views({&amount})).ok());
     const auto result = stage.Run({&keys, &values}, 3);
     BOOST_TEST((result.reasons == std::vector<std::string>{"", has_default ? "" : "missing", "key"}));
     const auto second = has_default ? std::optional<int64_t>(0) : std::nullopt;
@@ -272,7 +272,7 @@ BOOST_AUTO_TEST_CASE(existing_is_not_reading) {
   RowProgram program(Kind::kInt64, Op::kExists, true);
   Stage stage(program.assembler, {Numbers(Kind::kInt64, true)});
   const Column loaded = testing::Int64s({1}), amount = testing::Int64s({77});
-  stage.table(0).Load(testing::Views({&loaded}), testing::Views({&amount}));
+  BOOST_REQUIRE(stage.table(0).Apply(testing::Views({&loaded}), testing::Views({&amount})).ok());
   const auto result = stage.Run({&keys, &values}, 3);
   BOOST_TEST((result.reasons == std::vector<std::string>{"", "", "key"}));
   BOOST_TEST((testing::Int64sOf(result.Returned(0, Kind::kBool)) == Rows<int64_t>{1, 0, {}}));
@@ -289,7 +289,7 @@ void CheckUpdate(const Update& one) {
   RowProgram program(one.given.kind, one.op, false);
   Stage stage(program.assembler, {Numbers(one.before.kind, false)});
   const Column key = testing::Int64s({5}), before = ColumnOf(one.before), given = ColumnOf(one.given);
-  stage.table(0).Load(testing::Views({&key}), testing::Views({&before}));
+  BOOST_REQUIRE(stage.table(0).Apply(testing::Views({&key}), testing::Views({&before})).ok());
   const auto result = stage.Run({&key, &given}, 1);
   const std::string what =
       "op " + std::to_string(static_cast<int>(one.op)) + " " + Show(one.before) + " " + Show(one.given);

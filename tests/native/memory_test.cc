@@ -110,6 +110,47 @@ BOOST_AUTO_TEST_CASE(a_commit_or_rollback_without_memory_is_done_all_the_same) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(rows_applied_without_memory_can_be_applied_again) {
+  testing::Rows<std::string> names, texts;
+  testing::Rows<bool> deleted;
+  for (int i = 0; i < 400; ++i) {
+    names.push_back("a name that is longer than twenty bytes " + std::to_string(i % 250));
+    texts.push_back(std::string(300, static_cast<char>('a' + i % 26)));
+    deleted.push_back(i % 7 == 0);
+  }
+  const testing::Column keys = testing::Strings(names), values = testing::Strings(texts);
+  const testing::Column gone = testing::Bools(deleted);
+  const std::vector<ColumnView> key_views = testing::Views({&keys}), value_views = testing::Views({&values});
+  const ColumnView bits = gone.View();
+  TableSpec spec;
+  spec.key = {Kind::kString};
+  spec.columns = {Kind::kString};
+  uint64_t rows = 0;
+  int64_t failures = 0;
+  for (int64_t allowed = 0;; ++allowed) {
+    Engine engine({spec}, 1);
+    bool short_of_memory;
+    Status status;
+    {
+      const Shortage shortage(allowed);
+      status = engine.Apply(0, key_views, value_views, &bits);
+      short_of_memory = shortage.happened();
+    }
+    BOOST_REQUIRE(engine.Validate());
+    failures += !status.ok();
+    BOOST_REQUIRE((status.ok() || status.code() == StatusCode::kOutOfMemory));
+    engine.Rollback();  // what was only named is given back
+    BOOST_REQUIRE(engine.Validate());
+    BOOST_REQUIRE(engine.Apply(0, key_views, value_views, &bits).ok());
+    BOOST_REQUIRE(engine.Validate());
+    if (rows == 0) rows = engine.state_rows();
+    BOOST_REQUIRE_EQUAL(engine.state_rows(), rows);
+    if (!short_of_memory) break;
+  }
+  BOOST_TEST(rows > 200u);
+  BOOST_TEST(failures > 10);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace

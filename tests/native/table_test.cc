@@ -10,204 +10,31 @@
 #include <vector>
 
 #include "columns.h"
+#include "simulation.h"
 
 namespace morphspark {
 namespace {
 
 using testing::BytesOf;
 using testing::Column;
+using testing::Contents;
+using testing::KeyForm;
 using testing::Random;
+using testing::Row;
 using testing::Rows;
-
-// One column of each kind that a table stores.
-struct Row {
-  int64_t number = 0;
-  std::string text;
-  bool flag = false;
-  int64_t amount = 0;  // decimal, unscaled
-  double rate = 0;
-  int64_t time = 0;
-
-  auto operator<=>(const Row&) const = default;
-};
-enum : ColumnId { kNumber, kText, kFlag, kAmount, kRate, kTime, kColumns };
-
-const Row kDefault = {7, "default text, longer than any small buffer", true, -5, 0.5, 9};
-
-Value ValueOf(const Row& row, ColumnId column) {
-  switch (column) {
-    case kNumber:
-      return testing::IntValue(row.number);
-    case kText:
-      return testing::StringValue(row.text);
-    case kFlag:
-      return testing::IntValue(row.flag);
-    case kAmount:
-      return testing::DecimalValue(row.amount);
-    case kRate:
-      return testing::FloatValue(row.rate);
-    default:
-      return testing::IntValue(row.time);
-  }
-}
-
-void SetColumn(Row* row, ColumnId column, const Row& from) {
-  switch (column) {
-    case kNumber:
-      row->number = from.number;
-      break;
-    case kText:
-      row->text = from.text;
-      break;
-    case kFlag:
-      row->flag = from.flag;
-      break;
-    case kAmount:
-      row->amount = from.amount;
-      break;
-    case kRate:
-      row->rate = from.rate;
-      break;
-    default:
-      row->time = from.time;
-  }
-}
-
-Row ReadRow(const Table& table, Slot slot) {
-  return {testing::Stored<Kind::kInt64>(table, slot, kNumber).i,
-          std::string(testing::Stored<Kind::kString>(table, slot, kText).s.view()),
-          testing::Stored<Kind::kBool>(table, slot, kFlag).i != 0,
-          static_cast<int64_t>(testing::Stored<Kind::kDecimal>(table, slot, kAmount).d),
-          testing::Stored<Kind::kInt64>(table, slot, kRate).f,  // floats are read as words
-          testing::Stored<Kind::kInt64>(table, slot, kTime).i};
-}
-
-Row RandomRow(Random* random) {
-  const auto number = static_cast<int64_t>((*random)());
-  return {number, testing::RandomText(random, 40), number % 2 == 0, number / 3, number / 7.0, number / 5};
-}
-
-TableSpec SpecOf(std::vector<Kind> key, bool has_default) {
-  TableSpec spec;
-  spec.key = std::move(key);
-  spec.columns = {Kind::kInt64, Kind::kString, Kind::kBool, Kind::kDecimal, Kind::kFloat64, Kind::kTimestamp};
-  spec.has_default = has_default;
-  if (!has_default) return spec;
-  spec.default_text.resize(kColumns);
-  spec.default_text[kText] = kDefault.text;
-  for (ColumnId column = 0; column < kColumns; ++column) spec.defaults.push_back(ValueOf(kDefault, column));
-  return spec;
-}
-
-Slot FindOrAdd(Table* table, int64_t number) {
-  if (table->index().integer_keys()) return table->FindOrAdd(number);
-  const std::string key = "key of more than 20 bytes: " + std::to_string(number);
-  return table->FindOrAdd(BytesOf(key));
-}
-
-using Model = std::map<int64_t, Row>;
-
-// All rows of a table by key. The key's number is the tail of a string key.
-Model Contents(const Table& table) {
-  const std::vector<Slot> slots = table.LiveSlots();
-  const ColumnBuffers keys = table.ExportKey(0, slots);
-  Model model;
-  for (size_t i = 0; i < slots.size(); ++i) {
-    const auto row = static_cast<int64_t>(i);
-    const int64_t key =
-        table.index().integer_keys()
-            ? testing::ViewOf(keys, Kind::kInt64).Int64(row)
-            : std::stoll(std::string(testing::ViewOf(keys, Kind::kString).String(row).view().substr(27)));
-    model[key] = ReadRow(table, slots[i]);
-  }
-  return model;
-}
-
-// Runs the same random transactions on a table and on a model.
-class Simulation {
- public:
-  Simulation(Kind key, bool has_default, uint64_t seed) : table_(SpecOf({key}, has_default)), random_(seed) {}
-
-  void Epoch(bool commit) {
-    const Model before = model_;
-    const Stamp first = next_stamp_;
-    const int transactions = static_cast<int>(random_() % 20);
-    for (int i = 0; i < transactions; ++i) Transaction(next_stamp_++);
-    BOOST_REQUIRE(table_.Validate());
-    BOOST_REQUIRE(Contents(table_) == model_);
-    if (commit) {
-      table_.CommitEpoch();
-    } else {
-      table_.RollbackEpoch();
-      model_ = before;
-      next_stamp_ = first;  // as the engine: stamps of an epoch that never was are used again
-    }
-    BOOST_REQUIRE(table_.Validate());
-    BOOST_REQUIRE(Contents(table_) == model_);
-    BOOST_REQUIRE_EQUAL(table_.rows(), model_.size());
-    BOOST_REQUIRE_EQUAL(table_.index().size(), model_.size());  // keys without a row are gone
-  }
-
-  const Table& table() const { return table_; }
-
- private:
-  void Transaction(Stamp stamp) {
-    const Model before = model_;
-    const int operations = static_cast<int>(random_() % 6);
-    table_.Begin(stamp);
-    for (int i = 0; i < operations; ++i) Operation();
-    if (random_() % 3 == 0) {
-      table_.Undo();
-      model_ = before;
-      BOOST_REQUIRE(Contents(table_) == model_);
-    }
-  }
-
-  void Operation() {
-    const auto key = static_cast<int64_t>(random_() % 60);
-    const Slot slot = FindOrAdd(&table_, key);
-    const bool exists = model_.contains(key);
-    BOOST_REQUIRE_EQUAL(table_.Exists(slot), exists);
-    BOOST_REQUIRE_EQUAL(table_.Readable(slot), exists || table_.spec().has_default);
-    const Row row = RandomRow(&random_);
-    switch (random_() % 4) {
-      case 0:
-        if (exists) break;
-        table_.Insert(slot);
-        for (ColumnId column = 0; column < kColumns; ++column) table_.Store(slot, column, ValueOf(row, column));
-        model_[key] = row;
-        break;
-      case 1:
-        table_.Delete(slot);
-        model_.erase(key);
-        break;
-      default: {
-        if (!table_.Readable(slot)) break;
-        const auto column = static_cast<ColumnId>(random_() % kColumns);
-        table_.Own(slot);
-        table_.Store(slot, column, ValueOf(row, column));
-        SetColumn(&model_.try_emplace(key, kDefault).first->second, column, row);
-      }
-    }
-    if (table_.Readable(slot)) {
-      BOOST_REQUIRE((ReadRow(table_, slot) == (model_.contains(key) ? model_[key] : kDefault)));
-    }
-  }
-
-  Table table_;
-  Model model_;
-  Random random_;
-  Stamp next_stamp_ = 1;
-};
+using testing::Simulation;
+using testing::SpecOf;
+using enum testing::SimulatedColumn;
 
 BOOST_AUTO_TEST_SUITE(table)
 
 BOOST_AUTO_TEST_CASE(random_transactions_agree_with_a_model) {
   uint64_t seed = 100;
-  for (Kind key : {Kind::kInt64, Kind::kString}) {
+  for (KeyForm form : {KeyForm::kInteger, KeyForm::kString, KeyForm::kComposite}) {
     for (bool has_default : {false, true}) {
       for (int round = 0; round < 5; ++round) {
-        Simulation simulation(key, has_default, seed++);
+        Table table(SpecOf(form, has_default));
+        Simulation simulation(&table, form, seed++);
         Random random(seed);
         for (int epoch = 0; epoch < 60; ++epoch) simulation.Epoch(random() % 3 != 0);
       }
@@ -412,7 +239,7 @@ BOOST_AUTO_TEST_CASE(all_kinds_survive_loading_and_exporting) {
     Rows<double> rates;
     std::map<int64_t, Row> expected;
     for (int64_t key = 0; key < count; ++key) {
-      const Row row = RandomRow(&random);
+      const Row row = testing::RandomRow(&random);
       expected[key * 3 - 100] = row;
       keys.push_back(key * 3 - 100);
       numbers.push_back(row.number);
@@ -429,12 +256,12 @@ BOOST_AUTO_TEST_CASE(all_kinds_survive_loading_and_exporting) {
     key_views.push_back(key_column.View());
     for (const Column& column : columns) value_views.push_back(column.View());
 
-    Table table(SpecOf({Kind::kInt64}, false));
-    table.Load(key_views, value_views);
+    Table table(SpecOf(KeyForm::kInteger, false));
+    BOOST_REQUIRE(table.Apply(key_views, value_views).ok());
     BOOST_REQUIRE(table.Validate());
-    BOOST_REQUIRE(Contents(table) == expected);
+    BOOST_REQUIRE(Contents(table, KeyForm::kInteger) == expected);
     table.RollbackEpoch();  // a load is part of no epoch
-    BOOST_REQUIRE(Contents(table) == expected);
+    BOOST_REQUIRE(Contents(table, KeyForm::kInteger) == expected);
 
     const std::vector<Slot> slots = table.LiveSlots();
     const auto values = [&](ColumnId column, Kind kind) {
@@ -466,7 +293,7 @@ BOOST_AUTO_TEST_CASE(composite_keys_survive_loading_and_exporting) {
   spec.columns = {Kind::kInt64};
   Table table(spec);
   const std::vector<ColumnView> key_views = testing::Views({&names, &numbers, &tails});
-  table.Load(key_views, testing::Views({&values}));
+  BOOST_REQUIRE(table.Apply(key_views, testing::Views({&values})).ok());
   BOOST_TEST(table.rows() == 5u);
   BOOST_TEST(table.Validate());
   const std::vector<Slot> slots = table.LiveSlots();
@@ -484,11 +311,93 @@ BOOST_AUTO_TEST_CASE(composite_keys_survive_loading_and_exporting) {
   BOOST_TEST(testing::Stored<Kind::kInt64>(table, table.FindOrAdd(BytesOf(key)), 0).i == 20);
 }
 
+BOOST_AUTO_TEST_CASE(rows_that_can_not_be_applied_change_nothing) {
+  TableSpec spec;
+  spec.key = {Kind::kString};
+  spec.columns = {Kind::kInt64, Kind::kDecimal};
+  Table table(spec);
+  const Column keys = testing::Strings({"a", "b"}), numbers = testing::Int64s({1, 2});
+  const Column amounts = testing::Decimals({Int128{10}, Int128{INT64_MIN}});
+  const Column deleted = testing::Bools({false, true});
+  const ColumnView bits = deleted.View();
+  const auto refused = [&](std::vector<const Column*> key, std::vector<const Column*> values, const ColumnView* gone) {
+    const Status status = table.Apply(testing::Views(key), testing::Views(values), gone);
+    BOOST_TEST((status.code() == StatusCode::kInvalid));
+    BOOST_TEST(table.rows() == 0u);
+    BOOST_TEST(table.Validate());
+  };
+  const Column null_keys = testing::Strings({"a", {}}), null_numbers = testing::Int64s({{}, 2});
+  const Column null_bits = testing::Bools({true, {}}), short_numbers = testing::Int64s({1});
+  const Column large = testing::Decimals({Int128{1}, Int128{INT64_MAX} + 1}), nothing = testing::Nulls(2);
+  const ColumnView null_deleted = null_bits.View(), number_deleted = numbers.View();
+  refused({&null_keys}, {&numbers, &amounts}, nullptr);
+  refused({&keys}, {&null_numbers, &amounts}, nullptr);
+  refused({&keys}, {&nothing, &amounts}, nullptr);
+  refused({&keys}, {&short_numbers, &amounts}, nullptr);
+  refused({&keys}, {&amounts, &numbers}, nullptr);
+  refused({&keys}, {&numbers}, nullptr);
+  refused({}, {&numbers, &amounts}, nullptr);
+  refused({&keys}, {&numbers, &large}, nullptr);
+  refused({&keys}, {&numbers, &amounts}, &null_deleted);
+  refused({&keys}, {&numbers, &amounts}, &number_deleted);
+  BOOST_TEST(table.Apply(testing::Views({&keys}), testing::Views({&numbers, &amounts}), &bits).ok());
+  BOOST_TEST(table.rows() == 1u);
+  BOOST_TEST(table.slots() == 1u);  // a row that is not there gets none to be deleted
+  BOOST_TEST(table.Validate());
+}
+
+// More rows than one thread takes at once, in columns that begin somewhere in their buffers.
+BOOST_AUTO_TEST_CASE(many_rows_are_applied_and_exported_on_all_threads) {
+  ThreadPool pool(3);
+  const int64_t count = 30'000, first = 13;
+  Rows<std::string> names, texts;
+  Rows<int64_t> numbers;
+  Rows<bool> flags, deleted;
+  for (int64_t row = 0; row < count + first; ++row) {
+    names.push_back(std::string(static_cast<size_t>(row % 30), 'n') + std::to_string(row * 7 % 20'011));
+    texts.push_back(std::to_string(row));
+    numbers.push_back(row);
+    flags.push_back(row % 3 == 0);
+    deleted.push_back(row % 5 == 0);
+  }
+  TableSpec spec;
+  spec.key = {Kind::kString};
+  spec.columns = {Kind::kString, Kind::kInt64, Kind::kBool};
+  Table table(spec);
+  std::map<std::string, int64_t> expected;
+  for (int64_t row = first; row < count + first; ++row) {
+    if (*deleted[row])
+      expected.erase(*names[row]);
+    else
+      expected[*names[row]] = row;
+  }
+  const Column keys = testing::Strings(names).From(first), gone = testing::Bools(deleted).From(first);
+  const Column columns[] = {testing::Strings(texts).From(first), testing::Int64s(numbers).From(first),
+                            testing::Bools(flags).From(first)};
+  const std::vector<ColumnView> values = testing::Views({&columns[0], &columns[1], &columns[2]});
+  const ColumnView bits = gone.View();
+  for (int times = 0; times < 2; ++times) {
+    BOOST_REQUIRE(table.Apply(testing::Views({&keys}), values, &bits, &pool).ok());
+    BOOST_REQUIRE(table.Validate());
+    const std::vector<Slot> slots = table.LiveSlots();
+    BOOST_REQUIRE_EQUAL(slots.size(), expected.size());
+    const ColumnBuffers found[] = {table.ExportKey(0, slots, &pool), table.ExportValues(0, slots, &pool),
+                                   table.ExportValues(1, slots, &pool), table.ExportValues(2, slots, &pool)};
+    for (int64_t i = 0; i < static_cast<int64_t>(slots.size()); ++i) {
+      const std::string key(testing::ViewOf(found[0], Kind::kString).String(i).view());
+      const int64_t row = expected.at(key);
+      BOOST_REQUIRE_EQUAL(testing::ViewOf(found[1], Kind::kString).String(i).view(), *texts[row]);
+      BOOST_REQUIRE_EQUAL(testing::ViewOf(found[2], Kind::kInt64).Int64(i), row);
+      BOOST_REQUIRE_EQUAL(testing::ViewOf(found[3], Kind::kBool).Bool(i), *flags[row]);
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(of_two_rows_with_one_key_the_last_is_loaded) {
   const Column keys = testing::Int64s({1, 2, 1});
   const Column values = testing::Int64s({10, 20, 30});
   Table table(Integers());
-  table.Load(testing::Views({&keys}), testing::Views({&values}));
+  BOOST_REQUIRE(table.Apply(testing::Views({&keys}), testing::Views({&values})).ok());
   BOOST_TEST(table.rows() == 2u);
   BOOST_TEST(testing::Stored<Kind::kInt64>(table, table.FindOrAdd(1), 0).i == 30);
   BOOST_TEST(table.Validate());

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -25,8 +26,8 @@ class Workload:
 
     def open(self, config: ms.Config, forced: Strategy | None = None) -> ms.Engine:
         """An engine in the initial state. `forced`: a strategy that is for benchmarks only."""
-        core = None if forced is None else NativeCore(self.app.program.tables, config, forced=forced)
-        engine = ms.Engine(self.app, None, config, core=core)
+        make_core = None if forced is None else functools.partial(NativeCore, forced=forced)
+        engine = ms.Engine(self.app, None, config, make_core)
         for table, rows in self.state.items():
             engine.load(table, rows)
         return engine

@@ -1,0 +1,126 @@
+"""Snapshots that stop no batch: an image begins between two epochs, and is read a few rows after each later one.
+
+The core keeps what it needs of the image while epochs go on. After every commit a chunk is taken from it, sized so
+that reading takes a small share of an epoch's time; encoding and writing happen in a thread. When all is written, a
+record says which record's state it is. An interrupt or a failed write gives the image up, and a later epoch begins
+another: a snapshot shortens recovery and is never needed for it.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+
+import pyarrow as pa
+
+from ..core import Core, Progress
+from ..types import Type
+from .failpoints import reach
+from .files import FOLDER, DataWriter
+from .records import Bind, Snapshot
+from .store import Store
+from .workers import Task, Workers
+
+TIME_SHARE = 0.1  # of an epoch, for reading a chunk after it
+CHUNK_ROWS_MIN = 1 << 10
+CHUNK_ROWS_MAX = 1 << 18
+CHUNKS_WAITING_MAX = 4  # read, but not written yet
+
+log = logging.getLogger(__name__)
+
+
+class SnapshotWriter:
+    """One snapshot on its way. `record` makes its record, called by the worker."""
+
+    def __init__(
+        self,
+        core: Core,
+        store: Store,
+        worker: Workers,
+        known: tuple[int, str, Bind, Progress, Mapping[str, Type]],
+        record: Callable[[Snapshot], None],
+    ):
+        self._core, self._store, self._worker, self._known, self._record = core, store, worker, known, record
+        self._writer: DataWriter | None = None  # the worker's
+        self._waiting: list[Task[None]] = []
+        self._chunk_rows = CHUNK_ROWS_MIN
+        self._whole = False  # False while a chunk is taken: an interrupt there loses rows
+        self._read_all = False
+        self._given_up = False
+        core.end_snapshot()  # one that an interrupt left behind
+        core.begin_snapshot()
+        self._whole = True
+        reach("snapshot.begun")
+
+    def step(self, epoch_seconds: float) -> bool:
+        """Read some rows, in a share of the time that an epoch took. True: it is over, done or given up."""
+        if not self._whole or self._failed():
+            self.give_up()
+            return True
+        self._waiting = [one for one in self._waiting if not one.over]
+        if self._read_all and not self._waiting:
+            return True
+        until = time.perf_counter() + epoch_seconds * TIME_SHARE
+        while not self._read_all and len(self._waiting) < CHUNKS_WAITING_MAX:
+            self._read(epoch_seconds * TIME_SHARE)
+            if time.perf_counter() >= until:
+                break
+        return False
+
+    def finish(self) -> None:
+        """Read and write all that is left, now."""
+        while not self._read_all:
+            self._read(1.0)
+        for one in self._waiting:
+            one.result()
+
+    def give_up(self) -> None:
+        self._core.end_snapshot()
+        self._given_up = True
+        self._worker.do(self._discard)
+
+    def _read(self, seconds: float) -> None:
+        self._whole = False
+        started = time.perf_counter()
+        chunk = self._core.snapshot_chunk(self._chunk_rows)
+        if chunk is None:
+            self._core.end_snapshot()
+            self._read_all = True
+            self._waiting.append(self._worker.do(self._end))
+        else:
+            self._waiting.append(self._worker.do(lambda: self._write(chunk[0].name, chunk[1])))
+            speed = chunk[1].num_rows / max(time.perf_counter() - started, 1e-6)
+            self._chunk_rows = int(min(max(seconds * speed, CHUNK_ROWS_MIN), CHUNK_ROWS_MAX))
+        self._whole = True
+        reach("snapshot.read")
+
+    def _failed(self) -> bool:
+        for one in self._waiting:
+            if one.over and one.error is not None:
+                log.warning("a snapshot could not be written; a later epoch tries again: %s", one.error)
+                return True
+        return False
+
+    # -- what the worker does
+
+    def _write(self, table: str, rows: pa.RecordBatch) -> None:
+        if self._given_up:
+            return
+        if self._writer is None:
+            self._writer = DataWriter(self._store)
+        self._writer.add_rows(table, rows)
+
+    def _end(self) -> None:
+        if self._given_up:
+            return
+        file = None if self._writer is None else self._writer.finish()
+        self._writer = None  # from here on a record may name it, so nobody may discard it
+        self._store.sync(FOLDER)
+        reach("snapshot.written")
+        self._record(Snapshot(*self._known, file))
+
+    def _discard(self) -> None:
+        if self._writer is not None:
+            self._writer.discard()
+            self._writer = None
