@@ -112,7 +112,7 @@ def test_every_strategy_reports_its_batches(name):
 def test_auto_says_why():
     with streaming_ledger.build().open(config=ms.Config(threads=2)) as engine:
         engine.process(streaming_ledger.generate(20_000, 1_000))
-        first, second = engine.metrics[-1]["batches"][:2]
+        first, _, second = engine.metrics[-1]["batches"][:3]
     assert first["why"] == "to learn what a transaction costs" and first["strategy"] == "serial"
     assert second["why"] == "to learn what planning costs on this machine" and second["strategy"] != "serial"
     assert second["inputs"]["accesses"] >= 1 and second["inputs"]["serial_ns"] > 0

@@ -9,7 +9,7 @@ namespace morphspark {
 namespace {
 
 constexpr int64_t kSmall = 256;         // transactions that are never worth a thought
-constexpr int64_t kFirstLook = 4096;    // transactions that tell what one costs
+constexpr int64_t kFirstLook = 2048;    // transactions that tell what one costs
 constexpr int64_t kCalibration = 1024;  // transactions that tell what planning costs
 constexpr int kCalibrations = 2;        // the first of them finds no memory yet
 constexpr int64_t kTrialBatch = 8192;
@@ -158,12 +158,11 @@ Adviser::Advice Adviser::Advise(const Context& context, int arm, int64_t transac
 std::optional<Adviser::Choice> Adviser::FindTrial(Context* context, const BatchFeatures& features, int workers,
                                                   int64_t punctuation, int best) {
   const std::vector<Arm>& arms = Arms();
-  const Record& serial = context->records[0];
   const double least = context->records[best].seconds;
-  for (int arm = 1; arm < static_cast<int>(arms.size()); ++arm) {
+  for (int arm = 0; arm < static_cast<int>(arms.size()); ++arm) {
     Record& record = context->records[arm];
     const auto [strategy, size, gain, after] = arms[arm];
-    if (workers == 1 && strategy.unit != Unit::kStratum) continue;
+    if (workers == 1 && arm != 0 && strategy.unit != Unit::kStratum) continue;
     if (after >= 0) {  // a larger batch of an arm that did well
       const Record& smaller = context->records[after];
       if (punctuation > 0 || smaller.runs == 0 || smaller.seconds > kDidWell * least) continue;
@@ -178,13 +177,12 @@ std::optional<Adviser::Choice> Adviser::FindTrial(Context* context, const BatchF
     if (!close) record.patience = std::min(2 * record.patience, kPatienceMax);
     return Choice{arm, std::min(size, kTrialBatch), Why::kAgain};
   }
-  const bool serial_is_close = best != 0 && serial.seconds < kClose * least;
-  if (serial_is_close && decisions_ - serial.last > kDecisionsBetween) return Choice{0, kTrialBatch, Why::kAgain};
   return std::nullopt;
 }
 
-// What an access takes with an arm at least.
+// What an access takes with an arm at least; of `serial` nothing is known but what was measured.
 double Adviser::Bound(const Context& context, int arm, int workers) const {
+  if (arm == 0) return 0;
   return overhead_ + context.records[0].seconds / (workers * Arms()[arm].gain);
 }
 
@@ -196,7 +194,7 @@ bool Adviser::NothingCouldWin(const Context& context, int workers) const {
 }
 
 Adviser::Choice Adviser::Choose(Context* context, const BatchFeatures& features, int workers, int64_t punctuation) {
-  if (context->records[0].runs == 0) return {0, kFirstLook, Why::kFirstLook};
+  if (context->records[0].runs < kRunsEnough) return {0, kFirstLook, Why::kFirstLook};
   if (calibrations_ < kCalibrations) return {1, kCalibration, Why::kCalibration};
   const int best = Best(*context);
   if (const auto trial = FindTrial(context, features, workers, punctuation, best)) {
