@@ -18,11 +18,11 @@ import morphspark as ms
 from morphspark.apps import streaming_ledger
 
 parser = argparse.ArgumentParser()
-parser.add_argument("--folder", help="where checkpoint and output go; default: a new temporary folder")
+parser.add_argument("--folder", help="where state, checkpoint and output go; default: a new temporary folder")
 parser.add_argument("--epochs", type=int, default=20, help="micro-batches to run")
 parser.add_argument("--rows-per-batch", type=int, default=50_000)
 options = parser.parse_args()
-# State is in memory in this version, so every start needs a checkpoint of its own.
+# Started again with the same folder, it goes on where it was: state, checkpoint and output belong together.
 folder = os.path.abspath(options.folder or tempfile.mkdtemp(prefix="ledger-"))
 
 spark = SparkSession.builder.appName("ledger").getOrCreate()

@@ -1,4 +1,4 @@
-"""Settings of an engine: how it runs, never what it computes."""
+"""Settings of an engine: how it runs and what it keeps, never what it computes."""
 
 from __future__ import annotations
 

@@ -610,6 +610,7 @@ class Engine:
                 "state_rows": rows,
                 "state_bytes": size,
                 "log": log,
+                "snapshot": self._journal is not None and self._journal.is_in_snapshot,
                 "total_ms": clock.total_ms(),
                 **clock.laps_ms,
                 **{f"core_{stage}_ms": seconds * 1e3 for stage, seconds in outcome.seconds.items()},

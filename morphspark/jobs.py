@@ -3,7 +3,8 @@
 A run leaves behind:
 
     runs/ledger-<time>/output/epoch=N/     what the query wrote, one folder per epoch
-    runs/ledger-<time>/state/*.parquet     the tables as the last epoch left them
+    runs/ledger-<time>/state/              the state directory: any morphspark can go on from there
+    runs/ledger-<time>/tables/*.parquet    the tables as the last epoch left them
     runs/ledger-<time>/checkpoint/         Spark's
     runs/ledger-<time>/spark.log           Spark's
     runs/ledger-<time>/.morphspark-run     says that the folder is ours to delete; locked while the run goes on
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 STAGES = {
     "to_arrow": "reading events",
     "process": "transactions",
-    "write": "storing results",
+    "write": "logging and storing results",
     "output": "output",
 }
 SECTIONS = ("job", "engine", "spark")
@@ -188,7 +189,7 @@ def stream_ledger(spark: SparkSession, job: LedgerJob, config: Config, folder: P
             return 0
         print_summary(job, tally, query, time.monotonic() - started)
         conserved = check_conservation(spark, sink.engine, output, tally)
-        save_tables(sink.engine, folder / "state")
+        save_tables(sink.engine, folder / "tables")
     print_next_steps(folder)
     return 0 if conserved else 1
 
@@ -290,7 +291,7 @@ def save_tables(engine: Engine, folder: Path) -> None:
 def print_next_steps(folder: Path) -> None:
     print(f"""
 output    {folder}/output         Parquet, one folder per epoch; one row per event, with _status and _reason
-state     {folder}/state          the accounts and assets at the end, as Parquet
+tables    {folder}/tables         the accounts and assets at the end, as Parquet
 try next
   {command("morphspark")} run conf/ledger.toml --rows-per-batch 1000000
       larger micro-batches: more events/s, more latency

@@ -9,7 +9,7 @@ import pytest
 
 import morphspark as ms
 from morphspark.apps import streaming_ledger
-from morphspark.bench import BENCHES, chart, lineup, observe, run
+from morphspark.bench import BENCHES, chart, lineup, observe, recovery, run
 from morphspark.bench.contest import EVEN, OneEngine, Outcome, Sample, check_same, contest
 from morphspark.bench.lineup import Entrant
 from morphspark.bench.progress_bar import ProgressBar
@@ -58,7 +58,23 @@ def test_a_suite_ends_with_one_json_line(name, capsys, tmp_path):
 
 
 def test_all_suites_are_tested():
-    assert {*SUITES, "engine", "sink"} == set(BENCHES)
+    assert {*SUITES, "engine", "sink", "recovery"} == set(BENCHES)  # those three measure Spark or a compiler
+
+
+def test_recovery_is_measured_in_a_process_of_its_own():
+    report = Report("recovery")
+    recovery.measure_recovery(report, rows=2000, epochs=3, repeats=2)
+    assert [row["name"] for row in report.rows] == ["recovery, delta", "recovery, command"]
+    names = ["recovery_seconds", "recovery_seconds_command", "log_bytes_per_event_delta", "log_bytes_per_event_command"]
+    assert [bar["name"] for bar in report.bars] == names and all(bar["value"] > 0 for bar in report.bars)
+
+
+def test_epochs_are_told_apart_by_the_snapshot_under_way():
+    report = Report("recovery")
+    recovery.measure_snapshots(report, rows=2000, fewest=4, every=4)
+    assert [row["name"] for row in report.rows] == ["epochs during a snapshot", "epochs between snapshots"]
+    assert all(row["repeats"] >= 4 for row in report.rows)
+    assert [bar["name"] for bar in report.bars] == ["snapshot_p95_ratio"]
 
 
 # ------------------------------------------------------------------------------------------- command line

@@ -30,6 +30,7 @@ BENCHES = {
     "regret": "auto against the best fixed strategy, over a grid of workloads",
     "breakdown": "where the time goes: useful, sync, lock, construct, explore, abort; and the speed of planning",
     "memory": "bytes of the graph and of versions, and the peak of an epoch, beside serial",
+    "recovery": "what a durable log costs through Spark, how fast a crash is over, what a snapshot does to batches",
     "scaling": "1 to n threads, beside two threads that share nothing",
 }
 

@@ -257,6 +257,11 @@ class Journal:
             writer.give_up()
             raise
 
+    @property
+    def is_in_snapshot(self) -> bool:
+        """Whether one is under way."""
+        return self._snapshot is not None
+
     def give_up_snapshot(self) -> None:
         if self._snapshot is not None:
             self._snapshot.give_up()

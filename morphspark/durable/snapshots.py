@@ -22,7 +22,7 @@ from .records import Bind, Snapshot
 from .store import Store
 from .workers import Task, Workers
 
-TIME_SHARE = 0.1  # of an epoch, for reading a chunk after it
+TIME_SHARE = 0.1  # of an epoch, for reading rows after it and writing them beside the next one
 CHUNK_ROWS_MIN = 1 << 10
 CHUNK_ROWS_MAX = 1 << 18
 CHUNKS_WAITING_MAX = 4  # read, but not written yet
@@ -44,7 +44,7 @@ class SnapshotWriter:
         self._core, self._store, self._worker, self._known, self._record = core, store, worker, known, record
         self._writer: DataWriter | None = None  # the worker's
         self._waiting: list[Task[None]] = []
-        self._chunk_rows = CHUNK_ROWS_MIN
+        self._read_row_s = self._write_row_s = 0.0  # seconds for a row of the last chunk; the second is the worker's
         self._whole = False  # False while a chunk is taken: an interrupt there loses rows
         self._read_all = False
         self._given_up = False
@@ -54,18 +54,16 @@ class SnapshotWriter:
         reach("snapshot.begun")
 
     def step(self, epoch_seconds: float) -> bool:
-        """Read some rows, in a share of the time that an epoch took. True: it is over, done or given up."""
+        """Read some rows, for which a share of the time that an epoch took is enough. True: it is over, or given up."""
         if not self._whole or self._failed():
             self.give_up()
             return True
         self._waiting = [one for one in self._waiting if not one.over]
         if self._read_all and not self._waiting:
             return True
-        until = time.perf_counter() + epoch_seconds * TIME_SHARE
-        while not self._read_all and len(self._waiting) < CHUNKS_WAITING_MAX:
-            self._read(epoch_seconds * TIME_SHARE)
-            if time.perf_counter() >= until:
-                break
+        left_s = epoch_seconds * TIME_SHARE
+        while not self._read_all and left_s > 0 and len(self._waiting) < CHUNKS_WAITING_MAX:
+            left_s -= self._read(left_s)
         return False
 
     def finish(self) -> None:
@@ -80,20 +78,26 @@ class SnapshotWriter:
         self._given_up = True
         self._worker.do(self._discard)
 
-    def _read(self, seconds: float) -> None:
+    def _read(self, seconds: float) -> float:
+        """As many rows as these seconds are enough for; the seconds that they really take, as far as is known."""
+        rows = int(min(max(seconds / max(self._row_s, 1e-9), CHUNK_ROWS_MIN), CHUNK_ROWS_MAX))
         self._whole = False
         started = time.perf_counter()
-        chunk = self._core.snapshot_chunk(self._chunk_rows)
+        chunk = self._core.snapshot_chunk(rows)
         if chunk is None:
             self._core.end_snapshot()
             self._read_all = True
             self._waiting.append(self._worker.do(self._end))
         else:
+            self._read_row_s = (time.perf_counter() - started) / chunk[1].num_rows
             self._waiting.append(self._worker.do(lambda: self._write(chunk[0].name, chunk[1])))
-            speed = chunk[1].num_rows / max(time.perf_counter() - started, 1e-6)
-            self._chunk_rows = int(min(max(seconds * speed, CHUNK_ROWS_MIN), CHUNK_ROWS_MAX))
         self._whole = True
         reach("snapshot.read")
+        return 0.0 if chunk is None else chunk[1].num_rows * self._row_s
+
+    @property
+    def _row_s(self) -> float:
+        return self._read_row_s + (self._write_row_s or self._read_row_s)  # as long, until it is known
 
     def _failed(self) -> bool:
         for one in self._waiting:
@@ -109,7 +113,9 @@ class SnapshotWriter:
             return
         if self._writer is None:
             self._writer = DataWriter(self._store)
+        started = time.perf_counter()
         self._writer.add_rows(table, rows)
+        self._write_row_s = (time.perf_counter() - started) / rows.num_rows
 
     def _end(self) -> None:
         if self._given_up:
