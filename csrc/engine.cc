@@ -26,8 +26,9 @@ Status CheckStrategy(const EpochInput& input, std::span<const std::unique_ptr<Ta
   const auto has_strings = [](const auto& table) {
     return std::ranges::count(table->spec().columns, Kind::kString) > 0;
   };
-  if (scheme == Scheme::kNolock && std::ranges::any_of(tables, has_strings))
-    return Status::Invalid("nolock: not with string values");
+  const bool roams = std::ranges::any_of(input.code->transactions, &TransactionCode::computes_keys);
+  if (scheme == Scheme::kNolock && (roams || std::ranges::any_of(tables, has_strings)))
+    return Status::Invalid("nolock: neither with string values nor with keys that are computed");
   return Status::Ok();
 }
 
@@ -169,8 +170,6 @@ Status Engine::Explain(const EpochInput& input, int64_t draw_max, EpochExplanati
 
 void Engine::Look(const EpochInput& input, const Order& order, int64_t draw_max, EpochExplanation* explanation) {
   const Code& code = *input.code;
-  explanation->plannable = std::ranges::none_of(code.transactions, &TransactionCode::computes_keys);
-  if (!explanation->plannable) return;
   const PlanInput plan{code, input.columns, order, transactions_, slots_};
   explanation->features = LookAtBatch(plan, 0, order.running);
   Adviser adviser = adviser_;  // a copy: looking is not learning
@@ -200,16 +199,12 @@ Status Engine::RunBatches(const EpochInput& input, EpochResult* result, std::vec
   const Code& code = *input.code;
   verdicts_.status.assign(order.running, TransactionStatus::kCommitted);
   verdicts_.reason.assign(order.running, kNoReason);
-  // Rows that a transaction finds only when it runs can't be planned.
-  const bool plannable = std::ranges::none_of(code.transactions, &TransactionCode::computes_keys);
   const BatchContext context{&code, input.columns, slots_, tables_, returned, input.max_string_bytes};
   const PlanInput plan{code, input.columns, order, transactions_, slots_};
   for (int64_t begin = 0; begin < order.running;) {
     const int64_t left = order.running - begin;
     Adviser::Advice advice{.strategy = {}, .transactions = left, .arm = -1};
-    if (!plannable) {
-      advice.why = Why::kUnplannable;
-    } else if (input.strategy) {
+    if (input.strategy) {
       advice.strategy = *input.strategy;
       if (input.punctuation > 0) advice.transactions = std::min(input.punctuation, left);
     } else if (const auto known = adviser_.WithoutALook(left, input.punctuation)) {

@@ -62,7 +62,6 @@ struct EpochResult {
 
 // What an epoch would be; see Engine::Explain.
 struct EpochExplanation {
-  bool plannable = true;
   GraphShape shape;
   Adviser::Advice advice;
   BatchFeatures features;

@@ -238,8 +238,6 @@ cdef class Engine:
         with nogil:
             status = self.engine.Explain(epoch, draw_max, &found)
         check(status)
-        if not found.plannable:
-            return None
         accesses = []
         for index in range(found.accesses.size()):
             access = found.accesses[index]
@@ -253,6 +251,7 @@ cdef class Engine:
             "td": found.shape.td,
             "pd": found.shape.pd,
             "ld": found.shape.ld,
+            "roamers": found.shape.roamers,
             "aliases": found.shape.aliases,
             "chains": found.shape.chains,
             "merged_chains": found.shape.merged_chains,

@@ -150,7 +150,7 @@ cdef extern from "execute/adviser.h" namespace "morphspark" nogil:
 
 cdef extern from "plan/explain.h" namespace "morphspark" nogil:
     cdef cppclass GraphShape:
-        int64_t transactions, operations, reads, writes, td, pd, ld, aliases
+        int64_t transactions, operations, reads, writes, td, pd, ld, roamers, aliases
         int64_t chains, merged_chains, longest_chain, span
         vector[uint32_t] strata, degrees
 
@@ -191,7 +191,6 @@ cdef extern from "engine.h" namespace "morphspark" nogil:
         vector[BatchReport] batches
 
     cdef cppclass EpochExplanation:
-        cbool plannable
         GraphShape shape
         Advice advice
         BatchFeatures features

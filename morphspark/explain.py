@@ -14,13 +14,13 @@ from typing import Any
 from .config import Config
 from .program import Program
 
-UNPLANNABLE = "not planned: a transaction computes keys while it runs, so events run one by one (serial)"
+UNPLANNED = "not planned: this engine runs events one by one"
 NO_TYPE = 0xFFFF
 _CELL_W, _CELL_H, _GAP_X, _GAP_Y = 132, 34, 16, 36
 
 
 class Explanation:
-    """What the graph looks like. `counts` has every figure by name; None where a batch can't be planned."""
+    """What the graph looks like. `counts` has every figure by name; None where the engine plans nothing."""
 
     def __init__(self, program: Program, config: Config, found: Mapping[str, Any] | None):
         self._program = program
@@ -46,12 +46,13 @@ class Explanation:
     def __str__(self) -> str:
         found = self.counts
         if found is None:
-            return UNPLANNABLE
+            return UNPLANNED
         strata: Sequence[int] = found["strata"]
         widest = max(strata, default=0)
         lines = [
             f"{found['transactions']:,} transactions, {found['operations']:,} operations "
             f"({found['reads']:,} read, {found['writes']:,} write), {found['aliases']:,} rows named twice",
+            f"keys computed  by {found['roamers']:,} transactions, each of which runs alone",
             f"dependencies   TD {found['td']:,}   PD {found['pd']:,}   LD {found['ld']:,}",
             f"strata         {len(strata):,}, the widest has {widest:,} transactions",
             f"chains         {found['chains']:,}, the longest has {found['longest_chain']:,} operations; "

@@ -56,7 +56,6 @@ WHY = (
     "a trial: it could win on batches like this",
     "best of those measured on batches like this",
     "again, as it was close to the best a while ago",
-    "keys are known only when transactions run",
     "too few transactions to be worth a choice",
     "to learn what planning costs on this machine",
 )

@@ -78,7 +78,7 @@ def test_a_large_graph_is_counted_and_not_drawn():
     assert "<svg" not in explanation._repr_html_()
 
 
-def test_keys_that_are_computed_can_not_be_planned():
+def test_who_computes_keys_runs_alone():
     app = ms.App("pointers", order_by="i", events={"i": "int64", "k": "int64"})
     t = app.table("t", key="int64", columns={"v": "int64"}, default={"v": 0})
 
@@ -86,11 +86,13 @@ def test_keys_that_are_computed_can_not_be_planned():
     def follow(e):
         t[t[e.k].v].v += 1
 
-    events = pa.table({"i": [1], "k": [2]})
+    events = pa.table({"i": [1, 2, 3], "k": [2, 2, 3]})
     with app.open(config=ms.Config(strategy="ns-explore/f-schedule/e-abort")) as engine:
-        assert "computes keys" in str(engine.explain(events))
+        explained = engine.explain(events)
+        assert "keys computed  by 3 transactions, each of which runs alone" in str(explained)
+        assert explained.counts["strata"] == [1, 1, 1]
         engine.process(events)
-        assert engine.metrics[-1]["batches"][0]["why"] == "keys are known only when transactions run"
+        assert engine.metrics[-1]["strategy"] == "ns-explore/f-schedule/e-abort"
 
 
 @pytest.mark.parametrize("name", FIXED)

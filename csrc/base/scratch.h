@@ -1,6 +1,7 @@
 // An array for working memory: grown, never shrunk, not initialised. What a batch needs, the next one finds there.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -17,6 +18,18 @@ class Scratch {
       items_.reset();  // first, so that never both are held
       capacity_ = 0;
       items_ = std::make_unique_for_overwrite<T[]>(wanted);
+      capacity_ = wanted;
+    }
+    size_ = size;
+  }
+
+  // The same, and what is there stays.
+  void Grow(uint64_t size) {
+    if (size > capacity_) {
+      const uint64_t wanted = size + size / 4;
+      auto larger = std::make_unique_for_overwrite<T[]>(wanted);
+      std::copy_n(items_.get(), size_, larger.get());
+      items_ = std::move(larger);
       capacity_ = wanted;
     }
     size_ = size;

@@ -34,6 +34,7 @@ void PlannedBatch::Worker::Run(Task task, bool final) {
       batch_.verdicts_->status[position] = TransactionStatus::kUnmatched;
     } else {
       const TransactionCode& code = batch_.context_.code->transactions[batch_.transactions_[row]];
+      machine_.rows().Enter(task);
       batch_.Conclude(task, machine_.Run(code, row, position), final);
     }
   } catch (...) {
@@ -116,7 +117,7 @@ ReasonId PlannedBatch::Worker::RunOperation(Task task, const TransactionCode& co
 }
 
 void PlannedBatch::Reset() {
-  versions_->Prepare(graph_);
+  versions_->Restart();
   for (Task task = 0; task < graph_.tasks; ++task) {
     for (ReturnedValues& column : *context_.returned) column.Clear(Position(task));
   }

@@ -48,7 +48,7 @@ Status PlannedRun::Run(const Strategy& strategy, const Input& input, ThreadPool*
   StageClock clock;
   planner_.Plan(input.plan, input.begin, input.end, pool, &graph_);
   report->plan = clock.Lap();
-  versions_.Prepare(graph_);
+  versions_.Prepare(&graph_, input.first_stamp);
   report->construct = clock.Lap();
   BatchContext context = input.context;
   context.rows = graph_.rows;
@@ -56,7 +56,7 @@ Status PlannedRun::Run(const Strategy& strategy, const Input& input, ThreadPool*
   Explore(strategy, input, pool, &batch, report);
   clock.Lap();
   MORPHSPARK_RETURN_IF_ERROR(batch.Finish());
-  versions_.Install(input.first_stamp);
+  versions_.Install();
   report->install = clock.Lap();
   report->accesses = graph_.accesses();
   report->graph_bytes = GraphBytes();
@@ -96,7 +96,12 @@ void PlannedRun::Explore(const Strategy& strategy, const Input& input, ThreadPoo
     report->units = units.units;
   };
 
-  if (strategy.scheme == Scheme::kTstream) {
+  // Who roams must find everything before it settled, so nothing runs in parts.
+  const bool whole = !graph_.roamers.empty();
+  if (whole && (strategy.scheme == Scheme::kTstream || strategy.cuts())) {
+    TransactionCrew crew(batch, workers);
+    run_transactions(strategy.exploration, &crew);
+  } else if (strategy.scheme == Scheme::kTstream) {
     const Policies policies(Strategy{.unit = Unit::kOperation});
     OperationCrew crew(batch, policies, /*strata=*/false, workers, &operation_memory_);
     const OperationGraph& operations = operation_memory_.graph;
@@ -114,7 +119,11 @@ void PlannedRun::Explore(const Strategy& strategy, const Input& input, ThreadPoo
     report->explore = explored;
     report->redone = graph_.tasks;
   } else if (strategy.scheme == Scheme::kNested) {
-    const Policies policies({input.nested.begin(), input.nested.end()});
+    std::vector<Strategy> by_type(input.nested.begin(), input.nested.end());
+    for (Strategy& one : by_type) {
+      if (whole && one.cuts()) one.unit = Unit::kTransaction;
+    }
+    const Policies policies(std::move(by_type));
     NestedCrews crews(batch, policies, workers, input.lanes_min, &operation_memory_, &lane_memory_,
                       &nest_memory_.group_of);
     count_units(crews.operations().units());

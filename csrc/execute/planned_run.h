@@ -49,7 +49,7 @@ struct BatchReport {
 class PlannedRun {
  public:
   PlannedRun(std::span<const std::unique_ptr<Table>> tables, int workers_max)
-      : planner_(tables), versions_(tables, workers_max) {}
+      : planner_(tables), versions_(tables, &planner_, workers_max) {}
 
   struct Input {
     PlanInput plan;

@@ -104,22 +104,26 @@ class Tickets : public Explorer {
 
   void Draw(State* state) {
     state->tickets.clear();
+    if (!graph_.roamers.empty()) Draw(&world_, graph_.roams(state->task), state);
     for (Access access = graph_.first[state->task]; access < graph_.first[state->task + 1]; ++access) {
       if (graph_.flags[access] & Graph::kHole) continue;
       Lock* const lock = LockOf(access);
       const bool writes = scheme_ == Scheme::kPat || (graph_.flags[access] & Graph::kWrites);
       bool drawn = false;  // a partition may hold several rows of the transaction
       for (const Ticket& ticket : state->tickets) drawn |= ticket.lock == lock;
-      if (drawn) continue;
-      state->tickets.push_back({lock, writes, lock->accesses, lock->writes});
-      ++lock->accesses;
-      lock->writes += writes;
+      if (!drawn) Draw(lock, writes, state);
     }
+  }
+
+  void Draw(Lock* lock, bool writes, State* state) {
+    state->tickets.push_back({lock, writes, lock->accesses, lock->writes});
+    ++lock->accesses;
+    lock->writes += writes;
   }
 
   bool Called(const Ticket& ticket) const {
     const Lock& lock = *ticket.lock;
-    if (ticket.writes && scheme_ != Scheme::kMvlk) {
+    if (ticket.writes && (scheme_ != Scheme::kMvlk || &lock == &world_)) {
       return lock.ended_accesses.load(std::memory_order_acquire) == ticket.accesses_before;
     }
     // A read may run beside later writes of mvlk, so more may have ended.
@@ -131,6 +135,7 @@ class Tickets : public Explorer {
   Crew* const crew_;
   const uint32_t partitions_;
   std::deque<Lock> locks_;
+  Lock world_;
   Scratch<uint32_t> lock_of_;  // by access
   std::atomic<Task> next_{0};
   std::atomic<Task> admitted_{0};

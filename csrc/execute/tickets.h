@@ -6,6 +6,8 @@
 //   mvlk   a low-water mark per row counts ended writes: a write waits for the writes before it only, since versions
 //          serve the readers
 //   pat    rows belong to partitions, and a transaction waits until all its partitions are its own
+//
+// One that roams locks the world, which all others share.
 #pragma once
 
 #include <memory>

@@ -29,6 +29,7 @@ int64_t Span(const Graph& graph, const UnitGraph& units) {
 GraphShape ShapeOf(const Graph& graph, const CodeOf& code_of) {
   GraphShape shape;
   shape.transactions = graph.tasks;
+  shape.roamers = static_cast<int64_t>(graph.roamers.size());
   for (Access access = 0; access < graph.accesses(); ++access) {
     shape.aliases += (graph.flags[access] & Graph::kAlias) != 0;
     if (graph.flags[access] & Graph::kHole) continue;

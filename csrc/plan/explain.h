@@ -15,6 +15,7 @@ struct GraphShape {
   int64_t td = 0;       // a row's access after the latest earlier write of it
   int64_t pd = 0;       // an operation that needs another one of its transaction
   int64_t ld = 0;       // operations that abort together, beside the first of their transaction
+  int64_t roamers = 0;  // transactions that name rows only when they run
   int64_t aliases = 0;  // rows that a transaction names twice
   int64_t chains = 0, merged_chains = 0, longest_chain = 0;
   int64_t span = 0;               // operations on the longest path; `operations` is the work

@@ -52,6 +52,7 @@ Access CountUses(const PlanInput& input, const TransactionCode& code, BatchRow r
 uint64_t Graph::bytes() const {
   uint64_t bytes = first.bytes() + slot.bytes() + owner.bytes() + table.bytes() + flags.bytes() + previous.bytes();
   for (const auto& one : rows) bytes += one.capacity() * sizeof(RowHandle);
+  bytes += roamer.bytes() + roamers.capacity() * sizeof(Task);
   return bytes;
 }
 
@@ -66,6 +67,7 @@ void Planner::Plan(const PlanInput& input, int64_t begin, int64_t end, ThreadPoo
   graph->tasks = static_cast<Task>(end - begin);
   graph->rows.resize(input.slots.size());
   for (size_t site = 0; site < input.slots.size(); ++site) graph->rows[site].resize(input.slots[site].size());
+  FindRoamers(input, graph);
   Count(input, pool, graph);
   Fill(input, pool, graph);
   MakeRoom(graph->accesses());
@@ -78,6 +80,29 @@ void Planner::Plan(const PlanInput& input, int64_t begin, int64_t end, ThreadPoo
     for (const Alias& alias : some) Redirect(input, alias, graph);
   }
   base_ += graph->accesses();
+}
+
+void Planner::FindRoamers(const PlanInput& input, Graph* graph) {
+  graph->roamers.clear();
+  if (std::ranges::none_of(input.code.transactions, &TransactionCode::computes_keys)) return;
+  graph->roamer.Resize(graph->tasks);
+  Task last = Graph::kNobody;
+  for (Task task = 0; task < graph->tasks; ++task) {
+    graph->roamer[task] = last;
+    const TransactionCode* code = CodeAt(input, graph->begin + task);
+    if (code == nullptr || !code->computes_keys) continue;
+    graph->roamers.push_back(task);
+    last = task;
+  }
+}
+
+Access Planner::LastWriteBefore(const Graph& graph, TableId table, Slot slot, Task task) const {
+  if (slot >= last_[table].size()) return kBase;  // a key that is new
+  const uint32_t base = base_ - graph.accesses(), newest = last_[table][slot].write;
+  if (newest < base) return kBase;
+  Access access = newest - base;
+  while (access != kBase && graph.owner[access] >= task) access = graph.previous[access];
+  return access;
 }
 
 void Planner::Count(const PlanInput& input, ThreadPool* pool, Graph* graph) {

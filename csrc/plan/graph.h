@@ -15,9 +15,16 @@
 // A write waits for the latest earlier write, never for reads: versions serve those. If two sites of a transaction
 // name the same row at run time, they are one access: the second is a hole, and its handle leads to the first.
 //
+// A transaction that computes keys (from state, say) names rows only when it runs: it *roams*. It is ordered against
+// all rows that it may touch, which here means against everybody: it waits for all transactions before it, and those
+// behind it wait for it. There is no list of such operations in every row: `roamer` says for each transaction which one
+// was the last before it. While it runs nobody else does, so it may add accesses of its own to the graph: see
+// PlannedRows::Find.
+//
 // All arrays are flat and reused; nothing is allocated per operation.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <span>
 #include <vector>
@@ -50,8 +57,22 @@ struct Graph {
   Scratch<uint8_t> flags;                    // by access
   Scratch<Access> previous;                  // by access; kBase: no earlier write in this batch
   std::vector<std::vector<RowHandle>> rows;  // by site: the access, or kNullKey; as BatchContext::rows
+  std::vector<Task> roamers;                 // transactions that compute keys, in order
+  Scratch<Task> roamer;                      // by task: the last of them before it, or kNobody; if there are any
 
+  static constexpr Task kNobody = 0xFFFFFFFFu;
+
+  // Those that planning found; what roaming transactions add is numbered from there.
   Access accesses() const { return tasks == 0 ? 0 : first[tasks]; }
+  bool roams(Task task) const { return std::ranges::binary_search(roamers, task); }
+  // Calls visit(task) for those that a task waits for because one of the two roams.
+  template <class Visit>
+  void EachRoamingBefore(Task task, Visit visit) const {
+    if (roamers.empty()) return;
+    if (roamer[task] != kNobody) visit(roamer[task]);
+    if (!roams(task)) return;
+    for (Task other = roamer[task] == kNobody ? 0 : roamer[task] + 1; other < task; ++other) visit(other);
+  }
   uint64_t bytes() const;
 };
 
@@ -68,8 +89,11 @@ class Planner {
  public:
   explicit Planner(std::span<const std::unique_ptr<Table>> tables) : tables_(tables), last_(tables.size()) {}
 
-  // Plans the transactions at positions [begin, end). None of them may compute keys.
+  // Plans the transactions at positions [begin, end).
   void Plan(const PlanInput& input, int64_t begin, int64_t end, ThreadPool* pool, Graph* graph);
+
+  // The latest write of a row by a transaction before this one, of those in the graph that was planned last.
+  Access LastWriteBefore(const Graph& graph, TableId table, Slot slot, Task task) const;
 
   uint64_t bytes() const;
 
@@ -86,6 +110,7 @@ class Planner {
 
   void Count(const PlanInput& input, ThreadPool* pool, Graph* graph);
   void Fill(const PlanInput& input, ThreadPool* pool, Graph* graph);
+  void FindRoamers(const PlanInput& input, Graph* graph);
   void MakeRoom(Access accesses);
   void Link(Graph* graph, uint32_t part, uint32_t parts, std::vector<Alias>* aliases);
   void Redirect(const PlanInput& input, const Alias& alias, Graph* graph);

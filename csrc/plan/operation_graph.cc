@@ -42,6 +42,7 @@ void EachBefore(const Graph& graph, const OperationGraph& operations, const Tran
     visit(operations.first[writer] +
           (writer_cut ? codes[writer]->operations->exit[previous - graph.first[writer]] : 0));
   }
+  graph.EachRoamingBefore(task, [&](Task other) { visit(operations.first[other]); });
   if (!cut) return;
   for (uint32_t other : code->operations->list[number].after) visit(operations.first[task] + other);
 }
@@ -57,7 +58,8 @@ void FindOperations(const Graph& graph, const CodeOf& code_of, OperationGraph* o
   uint64_t places = 0;
   for (Task task = 0; task < tasks; ++task) {
     codes[task] = code_of(task);
-    const bool cut = codes[task] != nullptr && !codes[task]->operations->list.empty() && !HasAlias(graph, task);
+    const bool cut = graph.roamers.empty() && codes[task] != nullptr && !codes[task]->operations->list.empty() &&
+                     !HasAlias(graph, task);
     operations->first[task] = nodes;
     operations->exchange[task] = static_cast<uint32_t>(places);
     nodes += cut ? codes[task]->operations->count() : 1;

@@ -2,7 +2,8 @@
 //
 // A *node* is an operation of a transaction (program/operations.h), or a transaction that is not cut. Nodes are
 // numbered in transaction order, and inside a transaction so that each waits for smaller ones only. A transaction two
-// of whose sites name one row at run time is not cut.
+// of whose sites name one row at run time is not cut. Where one roams none is: it must find everything before it
+// settled.
 //
 // A chain is all nodes whose first row is the same, in order; where nodes are not to be chained, each is one. Chains
 // that wait for each other (in a circle) are merged into one unit; what is left is acyclic.

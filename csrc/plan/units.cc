@@ -7,7 +7,8 @@ namespace morphspark {
 void UnitsOfTransactions(const Graph& graph, UnitGraph* units) {
   units->units = graph.tasks;
   units->first.Resize(uint64_t{graph.tasks} + 1);
-  units->before.Resize(graph.accesses());
+  // A task is waited for by the next one that roams, and waits for the last.
+  units->before.Resize(graph.accesses() + (graph.roamers.empty() ? 0 : 2 * uint64_t{graph.tasks}));
   uint32_t next = 0;
   for (Task task = 0; task < graph.tasks; ++task) {
     units->first[task] = next;
@@ -15,6 +16,7 @@ void UnitsOfTransactions(const Graph& graph, UnitGraph* units) {
       const Access previous = graph.previous[access];
       if (previous != kBase) units->before[next++] = graph.owner[previous];
     }
+    graph.EachRoamingBefore(task, [&](Task other) { units->before[next++] = other; });
   }
   units->first[graph.tasks] = next;
 }

@@ -81,6 +81,8 @@ class Machine {
  public:
   Machine(const BatchContext& context, Rows rows, Frame* frame);
 
+  Rows& rows() { return rows_; }
+
   // Runs a transaction; kNoReason if it succeeded. Its output goes to `position`.
   ReasonId Run(const TransactionCode& code, BatchRow row, int64_t position);
   // Runs one of its operations. The exchange is the transaction's.

@@ -1,6 +1,7 @@
 #include "state/planned_rows.h"
 
 #include <algorithm>
+#include <stdexcept>
 
 namespace morphspark {
 namespace {
@@ -9,9 +10,13 @@ constexpr Access kInstallAhead = 16;
 
 }  // namespace
 
-void BatchVersions::Prepare(const Graph& graph) {
-  graph_ = &graph;
+void BatchVersions::Prepare(Graph* graph_to_run, Stamp first_stamp) {
+  graph_ = graph_to_run;
+  first_stamp_ = first_stamp;
+  const Graph& graph = *graph_to_run;
   const Access accesses = graph.accesses();
+  next_ = accesses;
+  roaming_.clear();
   image_.Resize(accesses);
   state_.Resize(accesses);
   source_.Resize(accesses);
@@ -31,9 +36,60 @@ void BatchVersions::Prepare(const Graph& graph) {
 void BatchVersions::StartFromTables() { std::fill(source_.begin(), source_.end(), kBase); }
 
 void BatchVersions::Settle(Task task, bool committed) {
+  if (!roaming_.empty()) [[unlikely]]
+    SettleRoaming(committed);
   for (Access access = graph_->first[task]; access < graph_->first[task + 1]; ++access) {
     if (graph_->flags[access] & Graph::kWrites) Publish(access, committed);
   }
+}
+
+Access BatchVersions::Roam(Task task, TableId table, Slot slot) {
+  const auto same = [&](Access access) {
+    return graph_->slot[access] == slot && graph_->table[access] == table && !(graph_->flags[access] & Graph::kHole);
+  };
+  const auto found = std::ranges::find_if(roaming_, same);
+  if (found != roaming_.end()) return *found;
+  for (Access access = graph_->first[task]; access < graph_->first[task + 1]; ++access) {
+    if (!same(access)) continue;
+    if (!(graph_->flags[access] & Graph::kWrites)) AddImage(access);  // now it may
+    return access;
+  }
+  if (next_ >= kNullKey - 1) throw std::length_error("a batch has more than 2^32 accesses");
+  const Access access = next_++;
+  for (auto* numbers : {&graph_->slot, &graph_->owner, &graph_->previous, &image_, &source_}) numbers->Grow(next_);
+  for (auto* bytes : {&graph_->flags, &state_}) bytes->Grow(next_);
+  graph_->table.Grow(next_);
+  graph_->slot[access] = slot;
+  graph_->table[access] = static_cast<uint16_t>(table);
+  graph_->owner[access] = task;
+  graph_->flags[access] = 0;
+  graph_->previous[access] = planner_->LastWriteBefore(*graph_, table, slot, task);
+  state_[access] = 0;
+  AddImage(access);
+  return access;
+}
+
+// Makes an access one that may write, though the graph does not know it.
+void BatchVersions::AddImage(Access access) {
+  const uint64_t word = words_.size();
+  if (word > UINT32_MAX) throw std::length_error("the versions of a batch take more than 32 GiB");
+  words_.Grow(word + tables_[graph_->table[access]]->image().words());
+  image_[access] = static_cast<uint32_t>(word);
+  roaming_.push_back(access);
+}
+
+// What it wrote takes the place of what was there before, for everybody behind it.
+void BatchVersions::SettleRoaming(bool committed) {
+  for (Access access : roaming_) {
+    if (!committed || !(state_[access] & kOwned)) continue;
+    const Access previous = graph_->previous[access];
+    if (previous == kBase) {
+      InstallOne(access, access);
+    } else {
+      source_[previous] = access;
+    }
+  }
+  roaming_.clear();
 }
 
 void BatchVersions::Publish(Access access, bool own) {
@@ -68,16 +124,18 @@ void BatchVersions::Forget(Task task) {
   PrefetchToWrite(at.cells + slot * at.cell_bytes);
 }
 
-void BatchVersions::Install(Stamp first_stamp) {
+void BatchVersions::InstallOne(Access access, Access source) {
+  Table& table = *tables_[graph_->table[access]];
+  table.Begin(first_stamp_ + static_cast<Stamp>(graph_->begin) + graph_->owner[source]);
+  table.Install(graph_->slot[access], state_[source] & kExists ? words_.data() + image_[source] : nullptr);
+}
+
+void BatchVersions::Install() {
   const Access accesses = graph_->accesses();
   for (Access access = 0; access < accesses; ++access) {
     if (access + kInstallAhead < accesses) PrefetchInstalled(access + kInstallAhead);
     if ((graph_->flags[access] & (Graph::kWrites | Graph::kSuperseded)) != Graph::kWrites) continue;
-    const Access source = source_[access];
-    if (source == kBase) continue;
-    Table& table = *tables_[graph_->table[access]];
-    table.Begin(first_stamp + static_cast<Stamp>(graph_->begin) + graph_->owner[source]);
-    table.Install(graph_->slot[access], state_[source] & kExists ? words_.data() + image_[source] : nullptr);
+    if (source_[access] != kBase) InstallOne(access, source_[access]);
   }
 }
 

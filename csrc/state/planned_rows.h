@@ -8,6 +8,10 @@
 // nothing is ever copied back, and a later write never disturbs an earlier read. After the batch `Install` gives every
 // row its last version.
 //
+// A transaction that roams gets its accesses while it runs (`Find`), numbered behind those of the graph. When it is
+// over, its writes become what later transactions read: `Settle` puts them in the place of the write before, or, where
+// the batch has none, into the table. It may do all this because nobody else runs meanwhile.
+//
 // Thread safety: an access is written by the worker that runs its owner, and read by others only after that worker
 // has said so (release) and they have heard it (acquire); the strategy sees to that.
 #pragma once
@@ -25,9 +29,13 @@ namespace morphspark {
 
 class BatchVersions {
  public:
-  BatchVersions(std::span<const std::unique_ptr<Table>> tables, int workers) : tables_(tables), strings_(workers) {}
+  BatchVersions(std::span<const std::unique_ptr<Table>> tables, const Planner* planner, int workers)
+      : tables_(tables), planner_(planner), strings_(workers) {}
 
-  void Prepare(const Graph& graph);
+  // Stamps of transactions count up from `first_stamp`, by position.
+  void Prepare(Graph* graph, Stamp first_stamp);
+  // As if nothing had run. Nobody may have roamed: that can't be taken back here.
+  void Restart() { Prepare(graph_, first_stamp_); }
   // Lets every access be read as if nobody wrote before it, so that a reader who does not wait finds something.
   void StartFromTables();
   void Settle(Task task, bool committed);
@@ -37,8 +45,10 @@ class BatchVersions {
   bool Published(Access access, std::vector<uint64_t>* image) const;
   Access Source(Access access) const { return source_[access]; }
   void Forget(Task task);
-  // Makes the last versions those of the tables; stamps count up from `first_stamp`, by position.
-  void Install(Stamp first_stamp);
+  // Makes the last versions those of the tables.
+  void Install();
+  // The access of the roaming transaction to a row; a new one if it has none yet.
+  Access Roam(Task task, TableId table, Slot slot);
 
   uint64_t bytes() const;
 
@@ -50,11 +60,19 @@ class BatchVersions {
 
   void PrefetchInstalled(Access access) const;
 
-  const Graph* graph_ = nullptr;
+  void AddImage(Access access);
+  void SettleRoaming(bool committed);
+  void InstallOne(Access access, Access source);
+
+  Graph* graph_ = nullptr;
+  Stamp first_stamp_ = 0;
   std::span<const std::unique_ptr<Table>> tables_;
-  Scratch<uint32_t> image_;  // by access: its first word in `words_`
-  Scratch<uint8_t> state_;   // by access
-  Scratch<Access> source_;   // by settled access: whose image its successors read; kBase: the table's row
+  const Planner* planner_;
+  Access next_ = 0;              // number of the next access that is added
+  std::vector<Access> roaming_;  // of the transaction that roams now: what it may write, beyond what was planned
+  Scratch<uint32_t> image_;      // by access: its first word in `words_`
+  Scratch<uint8_t> state_;       // by access
+  Scratch<Access> source_;       // by settled access: whose image its successors read; kBase: the table's row
   Scratch<uint64_t> words_;
   std::vector<Arena> strings_;  // by worker: what images point to
 };
@@ -137,11 +155,13 @@ class PlannedRows {
     if (source != kBase) Prefetch(Image(source));
   }
 
-  // Transactions that compute keys are never planned.
+  // A row that the transaction names only now. It roams: nobody else runs.
   template <class Key>
-  RowHandle Find(TableId, Key) {
-    return kNullKey;
+  RowHandle Find(TableId table, Key key) {
+    return versions_->Roam(task_, table, versions_->tables_[table]->FindOrAdd(key));
   }
+  // Which transaction runs next; who roams must know it.
+  void Enter(Task task) { task_ = task; }
 
  private:
   const morphspark::Graph& Graph() const { return *versions_->graph_; }
@@ -163,6 +183,7 @@ class PlannedRows {
 
   BatchVersions* versions_;
   Arena* strings_;
+  Task task_ = 0;
 };
 
 }  // namespace morphspark
