@@ -11,6 +11,26 @@
 namespace morphspark {
 namespace {
 
+Status CheckStrategy(const EpochInput& input, std::span<const std::unique_ptr<Table>> tables) {
+  const Scheme scheme = input.strategy->scheme;
+  if (scheme == Scheme::kNested) {
+    const auto explores = [](const Strategy& one) {
+      return one.scheme == Scheme::kExplore && (one.unit != Unit::kStratum || one.exploration == Exploration::kBfs);
+    };
+    const bool each = !input.nested.empty() && input.nested.size() == input.code->transactions.size();
+    if (!each || !std::ranges::all_of(input.nested, explores))
+      return Status::Invalid("nested: every type of transaction needs a strategy that explores the graph");
+  }
+  // Whoever does not wait may read a value while it is written: half of one number is a wrong number, but half of one
+  // string's address is no string.
+  const auto has_strings = [](const auto& table) {
+    return std::ranges::count(table->spec().columns, Kind::kString) > 0;
+  };
+  if (scheme == Scheme::kNolock && std::ranges::any_of(tables, has_strings))
+    return Status::Invalid("nolock: not with string values");
+  return Status::Ok();
+}
+
 // Looks at every column once, so that nothing behind it has to.
 Status CheckColumns(const EpochInput& input) {
   const Code& code = *input.code;
@@ -88,6 +108,7 @@ Status Engine::Prepare(const EpochInput& input, Order* order, StageSeconds* seco
   const Code& code = *input.code;
   StageClock clock;
   MORPHSPARK_RETURN_IF_ERROR(CheckColumns(input));
+  if (input.strategy) MORPHSPARK_RETURN_IF_ERROR(CheckStrategy(input, tables_));
   std::vector<const ColumnView*> order_columns;
   for (uint32_t column : code.order_columns) order_columns.push_back(&input.columns[column]);
   MORPHSPARK_RETURN_IF_ERROR(OrderBatch(order_columns, input.rows, input.last_key, input.late, &pool_, order));
@@ -202,6 +223,7 @@ Status Engine::RunBatches(const EpochInput& input, EpochResult* result, std::vec
     report.transactions = advice.transactions;
     report.predicted = advice.predicted;
     report.why = static_cast<uint32_t>(advice.why);
+    report.inputs = advice.inputs;
     MORPHSPARK_RETURN_IF_ERROR(RunBatch(input, context, plan, &report));
     adviser_.Learn(advice, report);
     result->batches.push_back(report);
@@ -227,7 +249,8 @@ Status Engine::RunBatch(const EpochInput& input, const BatchContext& context, co
                                   .interleaving = input.interleaving,
                                   .observe = input.observe,
                                   .lanes_min = input.lanes_min,
-                                  .poll = input.poll};
+                                  .poll = input.poll,
+                                  .nested = input.nested};
     MORPHSPARK_RETURN_IF_ERROR(planned_.Run(report->strategy, batch, &pool_, &verdicts_, report));
   }
   report->seconds = clock.Lap();

@@ -37,6 +37,7 @@ struct EpochInput {
   uint64_t max_string_bytes;
   Poll poll;
   std::optional<Strategy> strategy = {};      // none: chosen for each batch
+  std::vector<Strategy> nested = {};          // by type of transaction, where the strategy is kNested
   int64_t punctuation = 0;                    // transactions per batch; 0: the whole epoch is one
   std::optional<uint64_t> interleaving = {};  // for tests: one thread plays all workers, in an order drawn from this
   int interleaved_workers = 2;

@@ -128,12 +128,21 @@ cdef fill_spec(_native.TableSpec* spec, keys, columns, default):
             spec.default_text[index] = text[0]  # the table points its default there
 
 
+cdef _native.Strategy to_strategy(numbers):
+    cdef _native.Strategy strategy
+    strategy.scheme = <_native.Scheme> (<int> numbers[0])
+    strategy.exploration = <_native.Exploration> (<int> numbers[1])
+    strategy.unit = <_native.Unit> (<int> numbers[2])
+    strategy.abort = <_native.Abort> (<int> numbers[3])
+    return strategy
+
+
 cdef fill_input(_native.EpochInput* epoch, vector[_native.ColumnView]* views, vector[string]* text, list keep,
                 Program program, given):
     """What an epoch is; `views`, `text` and `keep` must live as long as it is used."""
-    (arrays, rows, late, watermark, last_key, max_string_bytes, strategy, punctuation, interleaving, observe) = given
+    (arrays, rows, late, watermark, last_key, max_string_bytes, nested, strategy, punctuation, interleaving,
+     observe) = given
     cdef _native.OrderKey key
-    cdef _native.Strategy chosen
     view_columns(arrays, program.kinds, keep, views)
     _native.SetColumns(epoch, views[0])
     _native.SetPoll(epoch, poll_signals)
@@ -142,11 +151,9 @@ cdef fill_input(_native.EpochInput* epoch, vector[_native.ColumnView]* views, ve
     epoch.late = <_native.Late> (<int> late)
     epoch.max_string_bytes = max_string_bytes
     if strategy is not None:
-        chosen.scheme = <_native.Scheme> (<int> strategy[0])
-        chosen.exploration = <_native.Exploration> (<int> strategy[1])
-        chosen.unit = <_native.Unit> (<int> strategy[2])
-        chosen.abort = <_native.Abort> (<int> strategy[3])
-        epoch.strategy = chosen
+        epoch.strategy = to_strategy(strategy)
+    for one in nested:
+        epoch.nested.push_back(to_strategy(one))
     epoch.observe = observe
     epoch.punctuation = punctuation
     if interleaving is not None:
@@ -408,6 +415,14 @@ cdef class Epoch:
                 "strategy": (<int> one.strategy.scheme, <int> one.strategy.exploration, <int> one.strategy.unit,
                              <int> one.strategy.abort),
                 "why": one.why,
+                "inputs": {
+                    "accesses": one.inputs.accesses,
+                    "same_row": one.inputs.same_row,
+                    "distinct_rows": one.inputs.distinct_rows,
+                    "aborts": one.inputs.aborts,
+                    "serial_ns": one.inputs.serial * 1e9,
+                    "planning_ns": one.inputs.planning * 1e9,
+                },
                 "events": one.transactions,
                 "aborted": one.aborted,
                 "predicted_ms": one.predicted * 1e3,

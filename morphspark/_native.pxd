@@ -119,11 +119,15 @@ cdef extern from "execute/strategy.h" namespace "morphspark" nogil:
 
 
 cdef extern from "execute/planned_run.h" namespace "morphspark" nogil:
+    cdef cppclass DecisionInputs:
+        double accesses, same_row, distinct_rows, aborts, serial, planning
+
     cdef cppclass BatchReport:
         Strategy strategy
         int64_t begin, transactions, aborted
         double predicted, seconds
         uint32_t why
+        DecisionInputs inputs
         int64_t accesses, dependencies, redone
         uint32_t levels, units
         double plan, construct, explore, waiting, useful, redo, install
@@ -169,6 +173,7 @@ cdef extern from "engine.h" namespace "morphspark" nogil:
         optional[OrderKey] last_key
         uint64_t max_string_bytes
         optional[Strategy] strategy
+        vector[Strategy] nested
         int64_t punctuation
         optional[uint64_t] interleaving
         int interleaved_workers

@@ -19,7 +19,7 @@ LOGS = ("auto", "delta", "command", "none")
 class Config:
     """All fields are attributes; see conf/ledger.toml for the same settings in a file."""
 
-    strategy: str = "auto"
+    strategy: str | Mapping[str, str] = "auto"  # a mapping: a strategy for each transaction (see strategy.py)
     threads: int | None = None  # None: one per core
     punctuation: int | str = "auto"  # events per batch inside an epoch, where the strategy plans
     observe: bool = False  # time every unit of a batch, for the breakdown in the metrics; slows small units down
@@ -33,8 +33,7 @@ class Config:
     max_state_bytes: int = 1 << 40
 
     def __post_init__(self) -> None:
-        if self.strategy not in strategies.NAMES:
-            raise ConfigError(f"strategy={self.strategy!r}: expected one of {', '.join(strategies.NAMES)}")
+        strategies.check(self.strategy)
         if self.threads is not None:
             _check_count("threads", self.threads, 1, 1024)
         if self.punctuation != "auto":
@@ -61,10 +60,18 @@ class Config:
     def from_mapping(cls, settings: Mapping[str, Any], where: str) -> Config:
         """Settings from a file or from Spark's conf, where every value may be text."""
         fields = {field.name: field for field in dataclasses.fields(cls) if field.name != "clock"}
-        for name in settings:
-            if name not in fields:
+        given: dict[str, Any] = {}
+        nested: dict[str, Any] = {}  # strategy.<transaction>, as Spark's conf has no tables
+        for name, value in settings.items():
+            if name.startswith("strategy."):
+                nested[name.removeprefix("strategy.")] = value
+            elif name not in fields:
                 raise ConfigError(f"{where}: unknown setting {name!r}; expected one of {', '.join(fields)}")
-        return cls(**{name: _from_text(value) for name, value in settings.items()})
+            else:
+                given[name] = _from_text(value)
+        if nested and "strategy" in given:
+            raise ConfigError(f"{where}: strategy and strategy.{next(iter(nested))} are both set; leave one out")
+        return cls(**given, **({"strategy": nested} if nested else {}))
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> Config:

@@ -38,7 +38,10 @@ class Explanation:
     def decision(self) -> str:
         if self.counts is None:
             return "serial"
-        return self.counts["strategy"] if self._config.strategy == "auto" else self._config.strategy
+        configured = self._config.strategy
+        if not isinstance(configured, str):
+            return "nested"
+        return str(self.counts["strategy"]) if configured == "auto" else configured
 
     def __str__(self) -> str:
         found = self.counts
@@ -65,7 +68,9 @@ class Explanation:
     def _why(self) -> str:
         assert self.counts is not None
         if self._config.strategy != "auto":
-            return "configured"
+            configured = self._config.strategy
+            each = "" if isinstance(configured, str) else ", ".join(f"{k} {v}" for k, v in configured.items())
+            return f"configured: {each}" if each else "configured"
         why = str(self.counts["why"])
         predicted = self.counts["predicted_ms"]
         batch = f"in batches of {self.counts['batch']:,}"

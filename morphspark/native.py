@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -16,18 +17,29 @@ from .core import DELETED_COLUMN, Outcome, Progress, check_rows, late_message, r
 from .errors import LateError
 from .lower import kind_code, lower
 from .program import TableSpec
-from .strategy import FIXED, WHY, name_of
+from .strategy import FIXED, NESTED, WHY, Strategy, by_transaction, name_of
 from .types import NULL, Type
 
 DRAWN_EVENTS_MAX = 64  # larger graphs are counted, not drawn
 
 
 class NativeCore:
-    """`interleaving` is for tests: (seed, workers), one thread plays all workers in an order drawn from the seed."""
+    """`interleaving` is for tests: (seed, workers), one thread plays all workers in an order drawn from the seed.
 
-    def __init__(self, tables: tuple[TableSpec, ...], config: Config, interleaving: tuple[int, int] | None = None):
+    `forced` is for benchmarks: a strategy that no Config can ask for.
+    """
+
+    def __init__(
+        self,
+        tables: tuple[TableSpec, ...],
+        config: Config,
+        interleaving: tuple[int, int] | None = None,
+        forced: Strategy | None = None,
+    ):
+        named = config.strategy
+        self._nested = named if isinstance(named, Mapping) else None
         self._schedule = (
-            FIXED.get(config.strategy),  # None: auto
+            forced or (FIXED.get(named) if isinstance(named, str) else NESTED),  # None: auto
             0 if config.punctuation == "auto" else config.punctuation,
             interleaving,
             config.observe,
@@ -80,6 +92,7 @@ class NativeCore:
         return None if found is None else _batch(found)
 
     def _input(self, bound: BoundProgram, batch: Batch, progress: Progress, late: str) -> tuple[Any, ...]:
+        nested = self._nested and by_transaction(self._nested, [one.name for one in bound.program.transactions])
         return (
             self._compile(bound),
             [batch.used[name] for name in bound.events],
@@ -88,6 +101,7 @@ class NativeCore:
             progress.watermark,
             progress.last_key,
             self._max_string_bytes,
+            nested or (),
             *self._schedule,
         )
 

@@ -2,16 +2,22 @@
 
 serial                              one thread, event order, no graph
 {exploration}/{unit}/{abort}        the task precedence graph; exploration s-explore-bfs, s-explore-dfs, ns-explore
-lock, mvlk, pat                     the schemes of the literature
+lock, mvlk, pat, tstream            the schemes of the literature
 auto                                chosen for each batch
+{name: strategy, …}                 nested: a point of the graph's space for each transaction, by its function's name;
+                                    "*" is for those that are not named
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from .errors import ConfigError
+
 # In the order of csrc/execute/strategy.h.
-SCHEMES = ("serial", "explore", "lock", "mvlk", "pat", "tstream")
+SCHEMES = ("serial", "explore", "lock", "mvlk", "pat", "tstream", "nested", "nolock")
+NO_NAMES = ("explore", "nested", "nolock")  # schemes that nobody can ask for by these words
 EXPLORATIONS = ("s-explore-bfs", "s-explore-dfs", "ns-explore")
 UNITS = ("f-schedule", "c-schedule", "t-schedule", "v-schedule")
 ABORTS = ("e-abort", "l-abort")
@@ -27,7 +33,7 @@ class Strategy(NamedTuple):
 
 
 def _points() -> dict[str, Strategy]:
-    points = {name: Strategy(index) for index, name in enumerate(SCHEMES) if name != "explore"}
+    points = {name: Strategy(index) for index, name in enumerate(SCHEMES) if name not in NO_NAMES}
     for exploration, explored in enumerate(EXPLORATIONS):
         for unit, united in enumerate(UNITS):
             if united == "v-schedule" and explored != "s-explore-bfs":
@@ -39,6 +45,9 @@ def _points() -> dict[str, Strategy]:
 
 FIXED = _points()
 NAMES = ("auto", *FIXED)
+NESTED = Strategy(SCHEMES.index("nested"))
+NOLOCK = Strategy(SCHEMES.index("nolock"))  # for benchmarks
+OTHERS = "*"
 
 # In the order of `Why` in csrc/execute/adviser.h.
 WHY = (
@@ -49,9 +58,39 @@ WHY = (
     "again, as it was close to the best a while ago",
     "keys are known only when transactions run",
     "too few transactions to be worth a choice",
+    "to learn what planning costs on this machine",
 )
-_NAMES = {strategy: name for name, strategy in reversed(FIXED.items())}
+_NAMES = {**{strategy: name for name, strategy in reversed(FIXED.items())}, NESTED: "nested", NOLOCK: "nolock"}
 
 
 def name_of(strategy: tuple[int, ...]) -> str:
     return _NAMES[Strategy(*strategy)]
+
+
+def check(strategy: object) -> None:
+    """Fail unless it is a strategy by its form; whether transactions have the names in it is not known here."""
+    if not isinstance(strategy, Mapping):
+        if strategy not in NAMES:
+            raise ConfigError(f"strategy={strategy!r}: expected one of {', '.join(NAMES)}, or one for each transaction")
+        return
+    points = [name for name in FIXED if "/" in name]
+    for transaction, one in strategy.items():
+        if one not in points:
+            raise ConfigError(
+                f"strategy of {transaction!r}: {one!r} can't be one of several in a batch; "
+                f"expected one of {', '.join(points)}"
+            )
+
+
+def by_transaction(strategies: Mapping[str, str], transactions: Sequence[str]) -> list[Strategy]:
+    """The strategy of each transaction of an app."""
+    for name in strategies:
+        if name not in transactions and name != OTHERS:
+            raise ConfigError(
+                f"strategy of {name!r}: there is no such transaction (transactions: {', '.join(transactions)}; "
+                f"{OTHERS!r}: all that are not named)"
+            )
+    for name in transactions:
+        if name not in strategies and OTHERS not in strategies:
+            raise ConfigError(f"strategy: transaction {name!r} has none; name it, or give {OTHERS!r} for all others")
+    return [FIXED[strategies.get(name) or strategies[OTHERS]] for name in transactions]

@@ -36,7 +36,7 @@ COUNTS = ("epoch", "events", "committed", "aborted", "unmatched", "late", "diver
 class Schedule:
     """A way to run a native engine. With a seed one thread plays all workers, in an order drawn from the seed."""
 
-    strategy: str = "auto"
+    strategy: str | Mapping[str, str] = "auto"
     threads: int = 1
     punctuation: int | str = "auto"
     seed: int | None = None

@@ -557,17 +557,25 @@ def stories(draw: Any, sizes: tuple[int, ...] = (1, 8, 12, 5, 16, 9, 6, 0)) -> S
     choose = Chooser(draw)
     app = AppMaker(choose).app()
     untyped = choose.maybe(6)
-    schedules = some_schedules(random.Random(draw(st.integers(0, 2**32))))
+    schedules = some_schedules(random.Random(draw(st.integers(0, 2**32))), [one.name for one in app.transactions])
     limit = choose.pick((4096, 60))  # strings that double with each event reach any limit
     initial = {table.name: initial_rows(choose, table) for table in app.tables}
     epochs = [epoch(choose, app, i, choose.pick(sizes), untyped) for i in range(choose.pick((1, 4, 5, 3, 4, 2)))]
     return Story(app, schedules, limit, {n: t for n, t in initial.items() if t is not None}, epochs)
 
 
-def some_schedules(chance: random.Random) -> list[Schedule]:
+def some_schedules(chance: random.Random, transactions: list[str]) -> list[Schedule]:
+    """Strategies, and now and then (as often as any one of them) several in a batch."""
+
+    def strategy() -> str | dict[str, str]:
+        name = chance.choice([*NAMES, "nested"])
+        points = [one for one in NAMES if "/" in one]
+        nested = {**{one: chance.choice(points) for one in transactions if chance.random() < 0.8}, "*": points[-1]}
+        return nested if name == "nested" else name
+
     return [
         Schedule(
-            chance.choice(NAMES),
+            strategy(),
             threads=chance.randint(1, 4),
             punctuation=chance.choice(("auto", 1, 3, 7)),
             seed=chance.choice((None, chance.getrandbits(32))),

@@ -200,15 +200,23 @@ def test_turns_end_after_the_seconds_but_within_bounds():
         assert (turns.done(done, seconds) >= 1) is enough
 
 
-def test_strategies_that_are_not_there():
-    points = lineup.space(["s-explore-bfs", "ns-explore"], ["x-schedule", "v-schedule"], ["e-abort"])
+def test_points_of_the_scheduling_space():
+    points = lineup.space(["s-explore-bfs", "ns-explore"], ["t-schedule", "v-schedule"], ["e-abort"])
     assert points == [
-        "s-explore-bfs/x-schedule/e-abort",
+        "s-explore-bfs/t-schedule/e-abort",
         "s-explore-bfs/v-schedule/e-abort",
-        "ns-explore/x-schedule/e-abort",
+        "ns-explore/t-schedule/e-abort",
     ]
-    assert lineup.missing(["serial", "unheard-of", *points]) == ["unheard-of", "x-schedule"]
-    assert [one.name for one in lineup.entrants(["serial", "unheard-of", "serial"])] == ["serial"]
+    assert [one.name for one in lineup.entrants(["serial", "auto", "serial"])] == ["serial", "auto"]
+
+
+def test_nolock_is_for_benchmarks_only():
+    with pytest.raises(ms.ConfigError, match="expected one of auto, serial"):
+        ms.Config(strategy="nolock")
+    workload = TollProcessing(events=512).workload()
+    with lineup.Entrant("nolock", lineup.NOLOCK).open(workload) as engine:
+        assert len(engine.process(workload.batch(0))) == 512
+        assert engine.metrics[-1]["strategy"] == "nolock"
 
 
 def test_what_is_not_measured_is_not_met(capsys):

@@ -114,5 +114,7 @@ def test_auto_says_why():
         engine.process(streaming_ledger.generate(20_000, 1_000))
         first, second = engine.metrics[-1]["batches"][:2]
     assert first["why"] == "to learn what a transaction costs" and first["strategy"] == "serial"
-    assert second["predicted_ms"] > 0 or "trial" in second["why"]
+    assert second["why"] == "to learn what planning costs on this machine" and second["strategy"] != "serial"
+    assert second["inputs"]["accesses"] >= 1 and second["inputs"]["serial_ns"] > 0
+    assert 0 < second["inputs"]["distinct_rows"] <= 1 and 0 < second["inputs"]["same_row"] <= 1
     assert "auto" in NAMES

@@ -8,8 +8,9 @@
 namespace morphspark {
 namespace {
 
-constexpr int64_t kSmall = 256;       // transactions that are never worth a thought
-constexpr int64_t kFirstLook = 4096;  // transactions that tell what one costs
+constexpr int64_t kSmall = 256;         // transactions that are never worth a thought
+constexpr int64_t kFirstLook = 4096;    // transactions that tell what one costs
+constexpr int64_t kCalibration = 2048;  // transactions that tell what planning costs
 constexpr int64_t kTrialBatch = 8192;
 constexpr int64_t kLargeBatch = 1 << 16;
 constexpr double kWorthATrial = 0.9;  // of the best, at least as good as this by its bound
@@ -86,7 +87,7 @@ const std::vector<Adviser::Arm>& Adviser::Arms() {
     const Strategy strata = planned(Exploration::kBfs, Unit::kTransaction);
     const Strategy joins = planned(Exploration::kNs, Unit::kTransaction);
     return new std::vector<Arm>{
-        {serial, INT64_MAX, 1, -1},    {columns, kTrialBatch, 16, -1}, {strata, kTrialBatch, 1.1, -1},
+        {serial, kLargeBatch, 1, -1},  {columns, kTrialBatch, 16, -1}, {strata, kTrialBatch, 1.1, -1},
         {joins, kTrialBatch, 1.1, -1}, {columns, kLargeBatch, 16, 1},  {strata, kLargeBatch, 1.1, 2},
         {joins, kLargeBatch, 1.1, 3},
     };
@@ -131,9 +132,14 @@ std::optional<Adviser::Advice> Adviser::WithoutALook(int64_t transactions, int64
   const auto context = contexts_.find(last_context_);
   if (unlooked_ == 0 || context == contexts_.end()) return std::nullopt;
   --unlooked_;
-  if (punctuation > 0) transactions = std::min(punctuation, transactions);
-  const double predicted = context->second.records[0].seconds * static_cast<double>(transactions);
-  return Advice{Arms()[0].strategy, transactions, predicted, Why::kBest, 0, last_context_};
+  transactions = std::min(transactions, punctuation > 0 ? punctuation : kLargeBatch);
+  return Advise(context->second, 0, transactions, Why::kBest);
+}
+
+Adviser::Advice Adviser::Advise(const Context& context, int arm, int64_t transactions, Why why) const {
+  const double accesses = std::max(inputs_.accesses, 1.0);
+  const double predicted = context.records[arm].seconds * accesses * static_cast<double>(transactions);
+  return {Arms()[arm].strategy, transactions, predicted, why, arm, last_context_, accesses, inputs_};
 }
 
 Adviser::Advice Adviser::Next(const BatchFeatures& features, int workers, int64_t punctuation) {
@@ -144,15 +150,17 @@ Adviser::Advice Adviser::Next(const BatchFeatures& features, int workers, int64_
   const uint64_t key = Key(features);
   const std::vector<Arm>& arms = Arms();
   Context& context = Enter(key);
+  inputs_ = {features.accesses, features.same_row,          features.distinct_rows,
+             aborts_,           context.records[0].seconds, overhead_};
   const auto advise = [&](int arm, int64_t transactions, Why why) {
     transactions = std::min(transactions, limit);
     // What would be left is too little for a batch of its own.
     if (punctuation <= 0 && features.transactions - transactions < kSmall) transactions = features.transactions;
-    const double predicted = context.records[arm].seconds * static_cast<double>(transactions);
-    return Advice{arms[arm].strategy, transactions, predicted, why, arm, key};
+    return Advise(context, arm, transactions, why);
   };
   const Record& serial = context.records[0];
   if (serial.runs == 0) return advise(0, kFirstLook, Why::kFirstLook);
+  if (!calibrated_) return advise(1, kCalibration, Why::kCalibration);
   const int best = Best(context);
   const double least = context.records[best].seconds;
   double lowest = std::numeric_limits<double>::infinity();  // bound of any arm but serial
@@ -160,7 +168,7 @@ Adviser::Advice Adviser::Next(const BatchFeatures& features, int workers, int64_
     const Record& record = context.records[arm];
     const bool columns = arms[arm].strategy.unit == Unit::kStratum;
     if (workers == 1 && !columns) continue;
-    const double bound = overhead_ * features.accesses + serial.seconds / (workers * arms[arm].gain);
+    const double bound = overhead_ + serial.seconds / (workers * arms[arm].gain);
     lowest = std::min(lowest, bound);
     if (punctuation > 0 && arms[arm].after >= 0) continue;  // there is only one size
     if (arms[arm].after >= 0) {
@@ -188,15 +196,16 @@ void Adviser::Learn(const Advice& advice, const BatchReport& report) {
   if (advice.arm < 0 || report.transactions == 0) return;
   const auto transactions = static_cast<double>(report.transactions);
   aborts_ = static_cast<double>(report.aborted) / transactions;
+  if (advice.why == Why::kCalibration) calibrated_ = true;
   if (report.accesses > 0) {
     const double measured = (report.plan + report.install) / static_cast<double>(report.accesses);
-    overhead_ += kNewest * (measured - overhead_);
+    overhead_ += (advice.why == Why::kCalibration ? 1 : kNewest) * (measured - overhead_);
   }
   const auto found = contexts_.find(advice.context);
   if (found == contexts_.end()) return;
   Context& context = found->second;
   Record& record = context.records[advice.arm];
-  const double seconds = report.seconds / transactions;
+  const double seconds = report.seconds / (transactions * advice.accesses);
   const bool much_slower = record.runs >= kRunsEnough && seconds > kMuchSlower * record.seconds;
   context.slow = much_slower ? context.slow + 1 : 0;
   if (much_slower) unlooked_ = 0;

@@ -2,10 +2,14 @@
 //
 // What can be chosen is a short list of *arms*: a strategy and a size of batch. What a batch is like is its *context*:
 // the mix of transactions, how often a sample of it meets the same rows, how many of the last batch aborted. For each
-// context the adviser keeps what a transaction took with each arm, a moving average of measured times. So it needs no
-// model of a workload or a machine, only a bound that spares it most trials:
+// context the adviser keeps what an access took with each arm (long transactions take longer, whatever the arm), a
+// moving average of measured times. So it needs no model of a workload or a machine, only a bound that spares it most
+// trials:
 //
 //     no arm can take less than planning does, plus its share of the work that `serial` takes alone
+//
+// Both are measured: what a transaction costs by a first look at some thousand, what planning costs by one small batch
+// that is planned whatever may come of it (calibration), and both from then on by every batch that runs so.
 //
 // Where functions are cheap that bound is above `serial`, and nothing else is ever tried. Otherwise arms that could
 // win are tried on a small batch each, large batches only for those that did well; afterwards the best runs, and
@@ -30,6 +34,7 @@ enum class Why : uint32_t {
   kAgain,        // it was close to the best, a while ago
   kUnplannable,  // keys are known only when transactions run
   kSmall,        // too few transactions to be worth a thought
+  kCalibration,  // what planning costs on this machine is not known yet
 };
 
 // What a batch is like, found without its graph.
@@ -51,6 +56,8 @@ class Adviser {
     Why why = Why::kConfigured;
     int arm = 0;
     uint64_t context = 0;
+    double accesses = 1;  // per transaction
+    DecisionInputs inputs = {};
   };
 
   // While functions are so cheap that nothing could win over `serial`, most batches are not even looked at: advice for
@@ -68,7 +75,7 @@ class Adviser {
     int after;             // tried only if this one did well; -1: always
   };
   struct Record {
-    double seconds = 0;  // per transaction
+    double seconds = 0;  // per access
     uint32_t runs = 0;
     uint64_t last = 0;  // decision in which it ran last
   };
@@ -82,13 +89,17 @@ class Adviser {
   uint64_t Key(const BatchFeatures& features) const;
   Context& Enter(uint64_t key);
   int Best(const Context& context) const;
+  // Of the context that was entered last.
+  Advice Advise(const Context& context, int arm, int64_t transactions, Why why) const;
 
   std::unordered_map<uint64_t, Context> contexts_;
   uint64_t last_context_ = 0;
   uint64_t decisions_ = 0;
-  double overhead_ = 40e-9;  // of planning and installing, seconds per access
+  double overhead_ = 0;      // of planning and installing, seconds per access
+  bool calibrated_ = false;  // it was measured
   double aborts_ = 0;        // share of the last batch
   int unlooked_ = 0;         // batches that need no look
+  DecisionInputs inputs_;    // when looked at last
 };
 
 }  // namespace morphspark

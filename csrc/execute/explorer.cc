@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <deque>
-#include <random>
-#include <thread>
 
+#include "base/padded.h"
+#include "execute/nest.h"
 #include "execute/work_deque.h"
 
 namespace morphspark {
@@ -20,20 +19,20 @@ std::atomic_ref<T> Shared(T& place) {
   return std::atomic_ref<T>(place);
 }
 
-template <class T>
-struct alignas(64) Padded {
-  T value{};
-};
-
 // ----------------------------------------------------------------------------------------------------- BFS
 
 // Stratum by stratum. A worker takes chunks of the stratum until none is left, says that it has arrived, and goes on
-// when all have.
+// when all have. In a nested batch a chunk may have to wait for other groups; its worker keeps it.
 class Bfs : public Explorer {
  public:
-  Bfs(const UnitGraph& units, Crew* crew, int workers, ExplorerMemory* memory)
-      : crew_(crew), strata_(memory->strata), counters_(memory->counters), here_(workers), workers_(workers) {
-    Stratify(units, &memory->strata);
+  Bfs(const UnitGraph& units, Crew* crew, int workers, ExplorerMemory* memory, Group* group)
+      : crew_(crew),
+        group_(group),
+        strata_(memory->strata),
+        counters_(memory->counters),
+        here_(workers),
+        workers_(static_cast<uint32_t>(workers)) {
+    group ? group->FindStrata(&memory->strata) : Stratify(units, &memory->strata);
     levels_ = strata_.levels();
     counters_.Resize(2 * uint64_t{levels_});
     std::fill(counters_.begin(), counters_.end(), 0);
@@ -41,22 +40,19 @@ class Bfs : public Explorer {
 
   Step Next(int worker) override {
     Here& here = here_[worker].value;
+    if (!here.chunk.empty()) return Run(worker, &here);
     if (here.level == levels_) return Step::kDone;
-    const uint32_t begin = strata_.first[here.level], size = strata_.first[here.level + 1] - begin;
     auto arrived = Shared(counters_[levels_ + here.level]);
     if (!here.arrived) {
-      const auto [least, most] = crew_->chunk();
-      const uint32_t chunk = std::clamp(size / (4 * static_cast<uint32_t>(workers_)), least, most);
-      // Relaxed: who takes which chunk is all that matters here; the barrier orders what they did.
-      const uint32_t at = Shared(counters_[here.level]).fetch_add(chunk, std::memory_order_relaxed);
-      if (at < size) {
-        crew_->RunMany(worker, {&strata_.order[begin + at], std::min(chunk, size - at)});
-        return Step::kWorked;
-      }
+      here.chunk = Take(here.level);
+      if (!here.chunk.empty()) return Run(worker, &here);
       here.arrived = true;
-      arrived.fetch_add(1, std::memory_order_acq_rel);
+      if (arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == workers_) {
+        crew_->EndStratum();
+        arrived.store(workers_ + 1, std::memory_order_release);  // lets the others go on
+      }
     }
-    if (arrived.load(std::memory_order_acquire) < static_cast<uint32_t>(workers_)) return Step::kIdle;
+    if (arrived.load(std::memory_order_acquire) <= workers_) return Step::kIdle;
     here.arrived = false;
     ++here.level;
     return Step::kWorked;
@@ -66,14 +62,36 @@ class Bfs : public Explorer {
   struct Here {
     uint32_t level = 0;
     bool arrived = false;  // at its end
+    std::span<const UnitId> chunk;
   };
 
+  std::span<const UnitId> Take(uint32_t level) {
+    const uint32_t begin = strata_.first[level], size = strata_.first[level + 1] - begin;
+    const auto [least, most] = crew_->chunk();
+    const uint32_t chunk = std::clamp(size / (4 * workers_), least, most);
+    // Relaxed: who takes which chunk is all that matters here; the barrier orders what they did.
+    const uint32_t at = Shared(counters_[level]).fetch_add(chunk, std::memory_order_relaxed);
+    if (at >= size) return {};
+    return {&strata_.order[begin + at], std::min(chunk, size - at)};
+  }
+
+  Step Run(int worker, Here* here) {
+    if (group_ && !group_->AllReady(here->chunk)) return Step::kIdle;
+    crew_->RunMany(worker, here->chunk);
+    if (group_) {
+      for (UnitId unit : here->chunk) group_->Done(worker, unit);
+    }
+    here->chunk = {};
+    return Step::kWorked;
+  }
+
   Crew* crew_;
+  Group* group_;
   const Strata& strata_;
   Scratch<uint32_t>& counters_;  // by level: units taken; then, by level, workers that have arrived
   std::vector<Padded<Here>> here_;
   uint32_t levels_;
-  const int workers_;
+  const uint32_t workers_;
 };
 
 // ----------------------------------------------------------------------------------------------------- DFS
@@ -82,17 +100,17 @@ class Bfs : public Explorer {
 // unit it looks whether those that it waits for are done.
 class Dfs : public Explorer {
  public:
-  Dfs(const UnitGraph& units, Crew* crew, int workers, ExplorerMemory* memory)
-      : units_(units), crew_(crew), done_(memory->counters), share_(workers) {
-    Stratify(units, &memory->strata);
+  Dfs(const UnitGraph& units, Crew* crew, int workers, ExplorerMemory* memory, Group* group)
+      : units_(units), crew_(crew), group_(group), done_(memory->counters), share_(workers) {
+    group ? group->FindStrata(&memory->strata) : Stratify(units, &memory->strata);
     const Strata& strata = memory->strata;
     done_.Resize(units.units);
     std::fill(done_.begin(), done_.end(), 0);
     for (uint32_t level = 0; level < strata.levels(); ++level) {
       const uint64_t begin = strata.first[level], size = strata.first[level + 1] - begin;
       for (int worker = 0; worker < workers; ++worker) {
-        const UnitId* from = &strata.order[0] + begin + size * worker / workers;
-        const UnitId* to = &strata.order[0] + begin + size * (worker + 1) / workers;
+        const UnitId* from = strata.order.data() + begin + size * worker / workers;
+        const UnitId* to = strata.order.data() + begin + size * (worker + 1) / workers;
         share_[worker].value.units.insert(share_[worker].value.units.end(), from, to);
       }
     }
@@ -105,6 +123,7 @@ class Dfs : public Explorer {
       const UnitId unit = share.units[share.next];
       if (!Ready(unit)) return ran ? Step::kWorked : Step::kIdle;
       crew_->Run(worker, unit);
+      if (group_) group_->Done(worker, unit);
       Shared(done_[unit]).store(1, std::memory_order_release);
       ++share.next;
     }
@@ -118,6 +137,7 @@ class Dfs : public Explorer {
   };
 
   bool Ready(UnitId unit) {
+    if (group_) return group_->Ready(unit);
     for (UnitId before : units_.Before(unit)) {
       if (!Shared(done_[before]).load(std::memory_order_acquire)) return false;
     }
@@ -126,6 +146,7 @@ class Dfs : public Explorer {
 
   const UnitGraph& units_;
   Crew* crew_;
+  Group* group_;
   Scratch<uint32_t>& done_;  // by unit
   std::vector<Padded<Share>> share_;
 };
@@ -136,13 +157,17 @@ class Dfs : public Explorer {
 // a chunk of those that never had to wait, then steals.
 class Ns : public Explorer {
  public:
-  Ns(const UnitGraph& units, Crew* crew, int workers, ExplorerMemory* memory)
-      : crew_(crew), successors_(memory->successors), roots_(memory->counters), left_(units.units), ran_(workers) {
-    FindSuccessors(units, &memory->successors);
+  Ns(const UnitGraph& units, Crew* crew, int workers, ExplorerMemory* memory, Group* group)
+      : crew_(crew), group_(group), successors_(memory->successors), roots_(memory->counters), ran_(workers) {
+    if (!group) FindSuccessors(units, &memory->successors);
     roots_.Resize(units.units);
+    uint32_t own = 0;
     for (UnitId unit = 0; unit < units.units; ++unit) {
-      if (successors_.waits[unit] == 0) roots_[root_count_++] = unit;
+      if (group && !group->Has(unit)) continue;
+      ++own;
+      if (group ? group->Ready(unit) : successors_.waits[unit] == 0) roots_[root_count_++] = unit;
     }
+    left_ = own;
     for (int number = 0; number < workers; ++number) queues_.emplace_back(units.units);
   }
 
@@ -156,10 +181,13 @@ class Ns : public Explorer {
     return Step::kWorked;
   }
 
+  void Release(int worker, UnitId unit) override { queues_[worker].Push(unit); }
+
  private:
   void Run(int worker, UnitId unit) {
     crew_->Run(worker, unit);
     ++ran_[worker].value;
+    if (group_) return group_->Done(worker, unit);
     for (uint32_t at = successors_.first[unit]; at < successors_.first[unit + 1]; ++at) {
       const UnitId next = successors_.units[at];
       // Release what this unit wrote; acquire what the others wrote that `next` waited for.
@@ -187,85 +215,53 @@ class Ns : public Explorer {
   }
 
   Crew* crew_;
+  Group* group_;
   Successors& successors_;
   Scratch<uint32_t>& roots_;
   uint32_t root_count_ = 0;
   std::atomic<uint32_t> next_root_{0};
-  std::atomic<uint32_t> left_;
+  std::atomic<uint32_t> left_{0};
   std::deque<WorkDeque> queues_;
   std::vector<Padded<uint32_t>> ran_;  // by worker: units that `left_` does not know of yet
 };
 
+// ---------------------------------------------------------------------------------------------------- free
+
+class Free : public Explorer {
+ public:
+  Free(UnitId units, Crew* crew) : crew_(crew), units_(units) {}
+
+  Step Next(int worker) override {
+    const UnitId at = next_.fetch_add(kChunk, std::memory_order_relaxed);
+    if (at >= units_) {
+      next_.store(units_, std::memory_order_relaxed);  // so that it never comes round
+      return Step::kDone;
+    }
+    for (UnitId unit = at; unit < std::min(at + kChunk, units_); ++unit) crew_->Run(worker, unit);
+    return Step::kWorked;
+  }
+
+ private:
+  Crew* crew_;
+  const UnitId units_;
+  std::atomic<UnitId> next_{0};
+};
+
 }  // namespace
+
+std::unique_ptr<Explorer> MakeFreeExplorer(UnitId units, Crew* crew) { return std::make_unique<Free>(units, crew); }
 
 std::unique_ptr<Explorer> MakeExplorer(Exploration exploration, const UnitGraph& units, Crew* crew, int workers,
-                                       ExplorerMemory* memory) {
+                                       ExplorerMemory* memory, Group* group) {
   switch (exploration) {
     case Exploration::kBfs:
-      return std::make_unique<Bfs>(units, crew, workers, memory);
+      return std::make_unique<Bfs>(units, crew, workers, memory, group);
     case Exploration::kDfs:
-      return std::make_unique<Dfs>(units, crew, workers, memory);
+      return std::make_unique<Dfs>(units, crew, workers, memory, group);
     case Exploration::kNs:
-      return std::make_unique<Ns>(units, crew, workers, memory);
+      return std::make_unique<Ns>(units, crew, workers, memory, group);
   }
   return nullptr;
-}
-
-// ---------------------------------------------------------------------------------------------------- driving
-
-namespace {
-
-constexpr int kIdleSpins = 64;          // before a worker lets others have the core
-constexpr int kStepsBetweenLooks = 64;  // at the clock
-constexpr auto kTimeBetweenPolls = std::chrono::milliseconds(50);
-
-// Works until nothing is left; how long it waited.
-double Work(Explorer* explorer, int worker, const Poll* poll, const std::function<void()>& cancel) {
-  auto polled = std::chrono::steady_clock::now();
-  auto idle_since = polled;
-  double waited = 0;
-  int idle = 0;
-  for (int64_t steps = 1;; ++steps) {
-    const Explorer::Step step = explorer->Next(worker);
-    if (step == Explorer::Step::kIdle) {
-      if (idle++ == 0) idle_since = std::chrono::steady_clock::now();
-      if (idle > kIdleSpins) std::this_thread::yield();
-    } else {
-      if (idle) waited += std::chrono::duration<double>(std::chrono::steady_clock::now() - idle_since).count();
-      idle = 0;
-      if (step == Explorer::Step::kDone) return waited;
-    }
-    if (poll == nullptr || steps % kStepsBetweenLooks != 0) continue;
-    const auto now = std::chrono::steady_clock::now();
-    if (now - polled <= kTimeBetweenPolls) continue;
-    if ((*poll)()) cancel();
-    polled = now;
-  }
-}
-
-}  // namespace
-
-double Drive(Explorer* explorer, int workers, ThreadPool* pool, const Poll& poll, const std::function<void()>& cancel) {
-  const auto caller = std::this_thread::get_id();
-  std::vector<Padded<double>> waited(workers);
-  pool->For(workers, 1, [&](int64_t from, int64_t to) {
-    const bool polls = poll && std::this_thread::get_id() == caller;
-    for (int64_t worker = from; worker < to; ++worker)
-      waited[worker].value = Work(explorer, static_cast<int>(worker), polls ? &poll : nullptr, cancel);
-  });
-  double sum = 0;
-  for (const Padded<double>& one : waited) sum += one.value;
-  return sum;
-}
-
-void DriveSeeded(Explorer* explorer, int workers, uint64_t seed) {
-  std::mt19937_64 random(seed);
-  std::vector<int> working(workers);
-  for (int worker = 0; worker < workers; ++worker) working[worker] = worker;
-  while (!working.empty()) {
-    const size_t which = random() % working.size();
-    if (explorer->Next(working[which]) == Explorer::Step::kDone) working.erase(working.begin() + which);
-  }
 }
 
 }  // namespace morphspark

@@ -21,6 +21,8 @@ class Explorer {
 
   virtual ~Explorer() = default;
   virtual Step Next(int worker) = 0;
+  // Nested batches only: a unit of this explorer's group waits no more. Those that look for themselves need no word.
+  virtual void Release(int /*worker*/, UnitId /*unit*/) {}
 };
 
 // Who runs the units that an explorer finds. Units that don't wait for each other may run at the same time.
@@ -38,6 +40,8 @@ class Crew {
   virtual void RunMany(int worker, std::span<const UnitId> units) {
     for (UnitId unit : units) Run(worker, unit);
   }
+  // A stratum is over, and nobody works on the next one yet.
+  virtual void EndStratum() {}
 };
 
 // Working memory of explorers, kept from batch to batch.
@@ -49,8 +53,13 @@ struct ExplorerMemory {
   uint64_t bytes() const { return strata.bytes() + successors.bytes() + counters.bytes(); }
 };
 
+class Group;  // of a nested batch: see nest.h
+
+// Explores all units, or those of a group.
 std::unique_ptr<Explorer> MakeExplorer(Exploration exploration, const UnitGraph& units, Crew* crew, int workers,
-                                       ExplorerMemory* memory);
+                                       ExplorerMemory* memory, Group* group = nullptr);
+// For benchmarks: units in their order, and none waits for another.
+std::unique_ptr<Explorer> MakeFreeExplorer(UnitId units, Crew* crew);
 
 // Runs an explorer to its end on the pool's threads. `poll` is asked now and then on the calling thread; if it says so,
 // `cancel` is called. How long workers waited for work, added up, is what it returns.

@@ -14,8 +14,7 @@ PlannedBatch::PlannedBatch(const BatchContext& context, const Order& order, std:
       verdicts_(verdicts) {}
 
 const TransactionCode* PlannedBatch::CodeOf(Task task) const {
-  if (Position(task) >= order_.keyed) return nullptr;
-  const TransactionId id = transactions_[Row(task)];
+  const TransactionId id = TypeOf(task);
   return id == kUnmatched ? nullptr : &context_.code->transactions[id];
 }
 
@@ -51,15 +50,14 @@ PlannedBatch::LaneWorker::LaneWorker(PlannedBatch* batch, int number, uint32_t l
       rows_(LaneMachine::kLanes),
       positions_(LaneMachine::kLanes) {}
 
-void PlannedBatch::LaneWorker::Run(std::span<const Task> tasks) {
+void PlannedBatch::LaneWorker::Run(std::span<const Task> tasks, bool final) {
   if (batch_.stopped()) return;
   const std::vector<TransactionCode>& codes = batch_.context_.code->transactions;
   try {
     for (Task task : tasks) {
-      const int64_t position = batch_.graph_.begin + task;
-      const TransactionId type = batch_.transactions_[batch_.order_.Row(position)];
-      if (position >= batch_.order_.keyed || type == kUnmatched || !LaneMachine::CanRun(codes[type])) {
-        one_by_one_.Run(task);
+      const TransactionId type = batch_.TypeOf(task);
+      if (type == kUnmatched || !LaneMachine::CanRun(codes[type])) {
+        one_by_one_.Run(task, final);
         continue;
       }
       if (tasks_of_[type].empty()) types_.push_back(type);
@@ -68,10 +66,10 @@ void PlannedBatch::LaneWorker::Run(std::span<const Task> tasks) {
     for (TransactionId type : types_) {
       std::vector<Task>& some = tasks_of_[type];
       if (some.size() < lanes_min_) {
-        one_by_one_.Run(some);
+        one_by_one_.Run(some, final);
       } else {
         for (size_t at = 0; at < some.size(); at += LaneMachine::kLanes) {
-          RunInLanes(type, std::span(some).subspan(at, std::min<size_t>(LaneMachine::kLanes, some.size() - at)));
+          RunInLanes(type, std::span(some).subspan(at, std::min<size_t>(LaneMachine::kLanes, some.size() - at)), final);
         }
       }
       some.clear();
@@ -82,25 +80,24 @@ void PlannedBatch::LaneWorker::Run(std::span<const Task> tasks) {
   }
 }
 
-void PlannedBatch::LaneWorker::RunInLanes(TransactionId type, std::span<const Task> tasks) {
+void PlannedBatch::LaneWorker::RunInLanes(TransactionId type, std::span<const Task> tasks, bool final) {
   for (size_t lane = 0; lane < tasks.size(); ++lane) {
     positions_[lane] = batch_.graph_.begin + tasks[lane];
     rows_[lane] = batch_.order_.Row(positions_[lane]);
   }
   const auto reasons = machine_.Run(batch_.context_.code->transactions[type], std::span(rows_).first(tasks.size()),
                                     std::span(positions_).first(tasks.size()));
-  for (size_t lane = 0; lane < tasks.size(); ++lane) batch_.Conclude(tasks[lane], reasons[lane], true);
+  for (size_t lane = 0; lane < tasks.size(); ++lane) batch_.Conclude(tasks[lane], reasons[lane], final);
 }
 
-namespace {
-
-constexpr uint32_t kLaneChunk = 1024;  // transactions of a stratum that a worker takes at once for its lanes
-
-}  // namespace
+Crew::Chunk LaneChunk(uint32_t lanes_min) {
+  constexpr uint32_t kMost = 1024;
+  // Not less than what several types need to fill some lanes each.
+  return {std::min(4 * lanes_min, kMost), kMost};
+}
 
 LaneCrew::LaneCrew(PlannedBatch* batch, int workers, uint32_t lanes_min, std::deque<LaneMemory>* memory)
-    // Not less than what several types need to fill some lanes each.
-    : chunk_{std::min(4 * lanes_min, kLaneChunk), kLaneChunk} {
+    : chunk_(LaneChunk(lanes_min)) {
   if (memory->size() < static_cast<size_t>(workers)) memory->resize(workers);
   for (int number = 0; number < workers; ++number) workers_.emplace_back(batch, number, lanes_min, &(*memory)[number]);
 }

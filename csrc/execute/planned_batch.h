@@ -28,7 +28,11 @@ class PlannedBatch {
   BatchVersions* versions() const { return versions_; }
   int64_t Position(Task task) const { return graph_.begin + task; }
   BatchRow Row(Task task) const { return order_.Row(Position(task)); }
-  // What the transaction runs; null where there is nothing to run (no order key, no match).
+  // Its type; kUnmatched where there is nothing to run (no order key, no match).
+  TransactionId TypeOf(Task task) const {
+    return Position(task) < order_.keyed ? transactions_[Row(task)] : kUnmatched;
+  }
+  // What the transaction runs; null where there is nothing to run.
   const TransactionCode* CodeOf(Task task) const;
 
   // What a thread needs to run transactions of this batch.
@@ -41,8 +45,8 @@ class PlannedBatch {
     // Machine::RunOperation for a transaction of this batch.
     ReasonId RunOperation(Task task, const TransactionCode& code, const Operation& operation, const Exchange& exchange);
     void KeepStrings() { frame_.KeepStrings(); }
-    void Run(std::span<const Task> tasks) {
-      for (Task task : tasks) Run(task);
+    void Run(std::span<const Task> tasks, bool final = true) {
+      for (Task task : tasks) Run(task, final);
     }
 
    private:
@@ -63,10 +67,10 @@ class PlannedBatch {
   class LaneWorker {
    public:
     LaneWorker(PlannedBatch* batch, int number, uint32_t lanes_min, LaneMemory* memory);
-    void Run(std::span<const Task> tasks);
+    void Run(std::span<const Task> tasks, bool final = true);
 
    private:
-    void RunInLanes(TransactionId type, std::span<const Task> tasks);
+    void RunInLanes(TransactionId type, std::span<const Task> tasks, bool final);
 
     PlannedBatch& batch_;
     const uint32_t lanes_min_;
@@ -102,6 +106,9 @@ class PlannedBatch {
   Status status_;             // guarded by mutex_
   std::exception_ptr error_;  // guarded by mutex_
 };
+
+// How many transactions of a stratum a worker takes at once for its lanes.
+Crew::Chunk LaneChunk(uint32_t lanes_min);
 
 // Units are transactions, run in lanes where they can be.
 class LaneCrew : public Crew {

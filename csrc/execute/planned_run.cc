@@ -4,6 +4,7 @@
 
 #include "base/stage_clock.h"
 #include "execute/chain_explorer.h"
+#include "execute/nested_crews.h"
 #include "execute/tickets.h"
 
 namespace morphspark {
@@ -20,6 +21,7 @@ class TimedCrew : public Crew {
     seconds_[worker].value += clock.Lap();
   }
   Chunk chunk() const override { return crew_->chunk(); }
+  void EndStratum() override { crew_->EndStratum(); }
   void RunMany(int worker, std::span<const UnitId> units) override {
     StageClock clock;
     crew_->RunMany(worker, units);
@@ -57,8 +59,7 @@ Status PlannedRun::Run(const Strategy& strategy, const Input& input, ThreadPool*
   versions_.Install(input.first_stamp);
   report->install = clock.Lap();
   report->accesses = graph_.accesses();
-  report->graph_bytes =
-      graph_.bytes() + planner_.bytes() + units_.bytes() + explorer_memory_.bytes() + operation_memory_.bytes();
+  report->graph_bytes = GraphBytes();
   report->version_bytes = versions_.bytes();
   return Status::Ok();
 }
@@ -66,10 +67,12 @@ Status PlannedRun::Run(const Strategy& strategy, const Input& input, ThreadPool*
 void PlannedRun::Explore(const Strategy& strategy, const Input& input, ThreadPool* pool, PlannedBatch* batch,
                          BatchReport* report) {
   const int workers = input.workers;
+  ThreadPool* const redo_pool = input.interleaving ? nullptr : pool;
   StageClock clock;
-  const auto drive = [&](Crew* crew, auto make_explorer) {
-    TimedCrew timed(crew, workers);
-    const std::unique_ptr<Explorer> explorer = make_explorer(input.observe ? &timed : crew);
+  std::deque<TimedCrew> timed;
+  // What explorers call instead of a crew.
+  const auto watched = [&](Crew* crew) -> Crew* { return input.observe ? &timed.emplace_back(crew, workers) : crew; };
+  const auto drive = [&](const std::unique_ptr<Explorer>& explorer) {
     report->construct += clock.Lap();
     if (input.interleaving) {
       DriveSeeded(explorer.get(), workers, *input.interleaving);
@@ -77,26 +80,30 @@ void PlannedRun::Explore(const Strategy& strategy, const Input& input, ThreadPoo
       report->waiting += Drive(explorer.get(), workers, pool, input.poll, [&] { batch->Cancel(); });
     }
     report->explore += clock.Lap();
-    report->useful += timed.seconds();
+    for (const TimedCrew& one : timed) report->useful += one.seconds();
+    timed.clear();
   };
   const auto run_transactions = [&](Exploration exploration, Crew* crew) {
     UnitsOfTransactions(graph_, &units_);
     report->plan += clock.Lap();
     report->dependencies = units_.first[units_.units];
     report->units = units_.units;
-    drive(crew, [&](Crew* one) { return MakeExplorer(exploration, units_, one, workers, &explorer_memory_); });
+    drive(MakeExplorer(exploration, units_, watched(crew), workers, &explorer_memory_));
     if (exploration != Exploration::kNs) report->levels = explorer_memory_.strata.levels();
+  };
+  const auto count_units = [&](const UnitGraph& units) {
+    report->dependencies = units.first[units.units];
+    report->units = units.units;
   };
 
   if (strategy.scheme == Scheme::kTstream) {
-    OperationCrew crew(batch, strategy, workers, &operation_memory_);
+    const Policies policies(Strategy{.unit = Unit::kOperation});
+    OperationCrew crew(batch, policies, /*strata=*/false, workers, &operation_memory_);
     const OperationGraph& operations = operation_memory_.graph;
     FindRawChains(graph_, operations, &operation_memory_.chains);
     report->dependencies = operations.nodes.first[operations.nodes.units];
     report->units = operation_memory_.chains.rows;
-    drive(&crew, [&](Crew* one) {
-      return MakeChainExplorer(operations, operation_memory_.chains, one, workers, &explorer_memory_);
-    });
+    drive(MakeChainExplorer(operations, operation_memory_.chains, watched(&crew), workers, &explorer_memory_));
     if (!crew.failed() || batch->stopped()) return;
     // An abort redoes the batch, now by whole transactions, which need no second redo.
     const double explored = report->explore;
@@ -106,18 +113,33 @@ void PlannedRun::Explore(const Strategy& strategy, const Input& input, ThreadPoo
     report->redo = report->explore - explored;
     report->explore = explored;
     report->redone = graph_.tasks;
+  } else if (strategy.scheme == Scheme::kNested) {
+    const Policies policies({input.nested.begin(), input.nested.end()});
+    NestedCrews crews(batch, policies, workers, input.lanes_min, &operation_memory_, &lane_memory_,
+                      &nest_memory_.group_of);
+    count_units(crews.operations().units());
+    std::vector<Nest::Member> members(crews.members().begin(), crews.members().end());
+    for (Nest::Member& member : members) member.crew = watched(member.crew);
+    drive(std::make_unique<Nest>(crews.operations().units(), members, workers, &nest_memory_));
+    report->levels = nest_memory_.strata.levels();
+    report->redone = crews.operations().Redo(redo_pool);
+    report->redo = clock.Lap();
+  } else if (strategy.scheme == Scheme::kNolock) {
+    versions_.StartFromTables();
+    TransactionCrew crew(batch, workers);
+    report->units = graph_.tasks;
+    drive(MakeFreeExplorer(graph_.tasks, watched(&crew)));
   } else if (strategy.scheme != Scheme::kExplore) {
     TransactionCrew crew(batch, workers);
     report->units = graph_.tasks;
-    drive(&crew, [&](Crew* one) { return MakeTicketExplorer(strategy.scheme, graph_, one, workers); });
-  } else if (strategy.unit == Unit::kOperation || strategy.unit == Unit::kChain) {
-    OperationCrew crew(batch, strategy, workers, &operation_memory_);
-    report->dependencies = crew.units().first[crew.units().units];
-    report->units = crew.units().units;
-    drive(&crew,
-          [&](Crew* one) { return MakeExplorer(strategy.exploration, crew.units(), one, workers, &explorer_memory_); });
+    drive(MakeTicketExplorer(strategy.scheme, graph_, watched(&crew), workers));
+  } else if (strategy.cuts()) {
+    const Policies policies(strategy);
+    OperationCrew crew(batch, policies, strategy.exploration == Exploration::kBfs, workers, &operation_memory_);
+    count_units(crew.units());
+    drive(MakeExplorer(strategy.exploration, crew.units(), watched(&crew), workers, &explorer_memory_));
     if (strategy.exploration != Exploration::kNs) report->levels = explorer_memory_.strata.levels();
-    report->redone = crew.Redo();
+    report->redone = crew.Redo(redo_pool);
     report->redo = clock.Lap();
   } else if (strategy.unit == Unit::kStratum) {
     LaneCrew crew(batch, workers, input.lanes_min, &lane_memory_);
@@ -129,8 +151,8 @@ void PlannedRun::Explore(const Strategy& strategy, const Input& input, ThreadPoo
 }
 
 uint64_t PlannedRun::GraphBytes() const {
-  uint64_t bytes =
-      graph_.bytes() + planner_.bytes() + units_.bytes() + explorer_memory_.bytes() + operation_memory_.bytes();
+  uint64_t bytes = graph_.bytes() + planner_.bytes() + units_.bytes() + explorer_memory_.bytes() +
+                   operation_memory_.bytes() + nest_memory_.bytes();
   for (const LaneMemory& one : lane_memory_) bytes += one.bytes();
   return bytes;
 }

@@ -7,12 +7,23 @@
 #include <vector>
 
 #include "execute/explorer.h"
+#include "execute/nest.h"
 #include "execute/operation_crew.h"
 #include "execute/planned_batch.h"
 #include "execute/strategy.h"
 #include "plan/graph.h"
 
 namespace morphspark {
+
+// What a decision was made from, as far as it was known; see adviser.h.
+struct DecisionInputs {
+  double accesses = 0;       // per transaction, of a sample
+  double same_row = 0;       // share of the sample that meets the row most often met
+  double distinct_rows = 0;  // share of the sample's accesses that meet a row for the first time
+  double aborts = 0;         // share of the batch before
+  double serial = 0;         // seconds that an access takes with `serial`
+  double planning = 0;       // seconds that planning and installing an access take
+};
 
 // What a batch was and took. Times of workers are added up over them.
 struct BatchReport {
@@ -22,6 +33,7 @@ struct BatchReport {
   double predicted = 0;  // seconds; 0: no prediction was made
   double seconds = 0;    // from the first look to the last version, on the clock
   uint32_t why = 0;      // see adviser.h
+  DecisionInputs inputs;
   // Planned batches only:
   int64_t accesses = 0, dependencies = 0, redone = 0;
   uint32_t levels = 0, units = 0;
@@ -49,6 +61,7 @@ class PlannedRun {
     bool observe = false;                  // time every unit
     uint32_t lanes_min = 0;                // see EpochInput
     const Poll& poll;
+    std::span<const Strategy> nested = {};  // by type of transaction, for Scheme::kNested
   };
   Status Run(const Strategy& strategy, const Input& input, ThreadPool* pool, Verdicts* verdicts, BatchReport* report);
 
@@ -64,6 +77,7 @@ class PlannedRun {
   ExplorerMemory explorer_memory_;
   OperationMemory operation_memory_;
   std::deque<LaneMemory> lane_memory_;  // by worker
+  NestMemory nest_memory_;
 };
 
 }  // namespace morphspark

@@ -2,6 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
+
+#include "base/ids.h"
 
 namespace morphspark {
 
@@ -12,6 +15,8 @@ enum class Scheme : uint8_t {
   kMvlk,     // a low-water mark per row; versions serve readers
   kPat,      // counters per partition
   kTstream,  // chains of operations, resolved iteratively; an abort redoes the batch
+  kNested,   // the graph, with a strategy of its own for each type of transaction
+  kNolock,   // nobody waits for anybody: wrong, and only for benchmarks to compare with
 };
 
 enum class Exploration : uint8_t {
@@ -38,6 +43,29 @@ struct Strategy {
   Exploration exploration = Exploration::kBfs;
   Unit unit = Unit::kTransaction;
   Abort abort = Abort::kEager;
+
+  bool operator==(const Strategy&) const = default;
+  // Its units are parts of transactions, which may run before it is known whether the rest fails.
+  bool cuts() const { return unit == Unit::kOperation || unit == Unit::kChain; }
+};
+
+// Which strategy each transaction of a batch has: one for all, or, nested, one by type.
+class Policies {
+ public:
+  explicit Policies(const Strategy& all) : strategies_{all} {}
+  explicit Policies(std::vector<Strategy> by_type) : strategies_(std::move(by_type)) {}
+
+  const Strategy& Of(TransactionId type) const { return strategies_[type < strategies_.size() ? type : 0]; }
+  template <class Test>
+  bool Any(Test test) const {
+    for (const Strategy& one : strategies_) {
+      if (test(one)) return true;
+    }
+    return false;
+  }
+
+ private:
+  std::vector<Strategy> strategies_;  // of a type that is not listed: the first
 };
 
 }  // namespace morphspark

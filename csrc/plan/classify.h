@@ -10,9 +10,6 @@
 
 namespace morphspark {
 
-using TransactionId = uint16_t;
-inline constexpr TransactionId kUnmatched = 0xFFFF;
-
 // By batch row.
 void Classify(const Code& code, std::span<const ColumnView> columns, int64_t count, ThreadPool* pool,
               std::vector<TransactionId>* transactions);

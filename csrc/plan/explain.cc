@@ -59,7 +59,7 @@ GraphShape ShapeOf(const Graph& graph, const CodeOf& code_of) {
   shape.chains = chains.rows;
   for (uint32_t chain = 0; chain < chains.rows; ++chain)
     shape.longest_chain = std::max<int64_t>(shape.longest_chain, chains.first[chain + 1] - chains.first[chain]);
-  FindChains(graph, operations, &chains);
+  FindChains(graph, operations, [](Node) { return true; }, &chains);
   shape.merged_chains = chains.merged;
   return shape;
 }

@@ -173,14 +173,15 @@ class Components {
   uint32_t visited_ = 0, count_ = 0;
 };
 
-// The number of each node's chain: that of its first row; a node without rows is a chain of its own.
-std::vector<uint32_t> NumberChains(const Graph& graph, const OperationGraph& operations, uint32_t* chains) {
+// The number of each node's chain: that of its first row; a node without rows, or not to be chained, is one of its own.
+std::vector<uint32_t> NumberChains(const Graph& graph, const OperationGraph& operations, const Chained& chained,
+                                   uint32_t* chains) {
   std::vector<uint32_t> chain_of(operations.nodes.units, kBase);
   std::vector<std::vector<uint32_t>> by_slot;
   *chains = 0;
   for (Node node = 0; node < operations.nodes.units; ++node) {
     const Access access = operations.row[node];
-    if (access == kBase) {
+    if (access == kBase || !chained(node)) {
       chain_of[node] = (*chains)++;
       continue;
     }
@@ -216,7 +217,7 @@ void Keep(const std::vector<uint32_t>& first, const std::vector<Node>& nodes, Ch
 }  // namespace
 
 void FindRawChains(const Graph& graph, const OperationGraph& operations, ChainGraph* chains) {
-  const std::vector<uint32_t> chain_of = NumberChains(graph, operations, &chains->rows);
+  const std::vector<uint32_t> chain_of = NumberChains(graph, operations, [](Node) { return true; }, &chains->rows);
   std::vector<uint32_t> first;
   std::vector<Node> nodes;
   SortByNumber(chain_of, chains->rows, &first, &nodes);
@@ -225,8 +226,8 @@ void FindRawChains(const Graph& graph, const OperationGraph& operations, ChainGr
   chains->units.units = chains->rows;
 }
 
-void FindChains(const Graph& graph, const OperationGraph& operations, ChainGraph* chains) {
-  const std::vector<uint32_t> chain_of = NumberChains(graph, operations, &chains->rows);
+void FindChains(const Graph& graph, const OperationGraph& operations, const Chained& chained, ChainGraph* chains) {
+  const std::vector<uint32_t> chain_of = NumberChains(graph, operations, chained, &chains->rows);
   std::vector<uint32_t> first;
   std::vector<Node> nodes;
   SortByNumber(chain_of, chains->rows, &first, &nodes);

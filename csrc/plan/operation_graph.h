@@ -4,8 +4,8 @@
 // numbered in transaction order, and inside a transaction so that each waits for smaller ones only. A transaction two
 // of whose sites name one row at run time is not cut.
 //
-// A chain is all nodes whose first row is the same, in order. Chains that wait for each other (in a circle) are merged
-// into one unit; what is left is acyclic.
+// A chain is all nodes whose first row is the same, in order; where nodes are not to be chained, each is one. Chains
+// that wait for each other (in a circle) are merged into one unit; what is left is acyclic.
 #pragma once
 
 #include <functional>
@@ -45,7 +45,8 @@ struct ChainGraph {
   uint64_t bytes() const { return units.bytes() + first.bytes() + nodes.bytes(); }
 };
 
-void FindChains(const Graph& graph, const OperationGraph& operations, ChainGraph* chains);
+using Chained = std::function<bool(Node)>;
+void FindChains(const Graph& graph, const OperationGraph& operations, const Chained& chained, ChainGraph* chains);
 // The chains as they are, with circles among them: `units` has no edges.
 void FindRawChains(const Graph& graph, const OperationGraph& operations, ChainGraph* chains);
 

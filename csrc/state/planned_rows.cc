@@ -28,6 +28,8 @@ void BatchVersions::Prepare(const Graph& graph) {
   for (Arena& arena : strings_) arena.Reset();
 }
 
+void BatchVersions::StartFromTables() { std::fill(source_.begin(), source_.end(), kBase); }
+
 void BatchVersions::Settle(Task task, bool committed) {
   for (Access access = graph_->first[task]; access < graph_->first[task + 1]; ++access) {
     if (graph_->flags[access] & Graph::kWrites) Publish(access, committed);

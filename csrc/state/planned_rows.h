@@ -28,6 +28,8 @@ class BatchVersions {
   BatchVersions(std::span<const std::unique_ptr<Table>> tables, int workers) : tables_(tables), strings_(workers) {}
 
   void Prepare(const Graph& graph);
+  // Lets every access be read as if nobody wrote before it, so that a reader who does not wait finds something.
+  void StartFromTables();
   void Settle(Task task, bool committed);
   // Settles one access; `own` says that its image is to be read, if it was written.
   void Publish(Access access, bool own);

@@ -43,18 +43,12 @@ def run(scale: Scale) -> Report:
     result = _Result(phases, knobs.events, streams)
     result.add_rows(report, names)
     report.tables = [*result.phase_table(names), "", *result.timeline()]
-    report.charts += result.charts([name for name in SHOWN if lineup.there(name)])
-    report.not_there(
-        lineup.missing([*lineup.LITERATURE, *lineup.space(lineup.EXPLORATIONS, lineup.UNITS, ["e-abort"])])
-    )
+    report.charts += result.charts(SHOWN)
     for phase in range(len(PHASES)):
         best = result.best(phase, lineup.fixed())
         report.notes.append(f"phase {phase + 1}, {PHASES[phase].name}: the best fixed one is {best}")
         report.bar(f"auto_vs_best_scheme_{phase + 1}", result.speedup(phase, lineup.AUTO, best), 0.95)
-    tstream = lineup.there(lineup.TSTREAM)
-    report.bar(
-        "vs_tstream_abort_phase", result.speedup(ABORT_PHASE, lineup.AUTO, lineup.TSTREAM) if tstream else None, 2
-    )
+    report.bar("vs_tstream_abort_phase", result.speedup(ABORT_PHASE, lineup.AUTO, lineup.TSTREAM), 2)
     return report
 
 

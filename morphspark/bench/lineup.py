@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import morphspark as ms
@@ -23,7 +23,7 @@ class Entrant:
     """A strategy with a number of threads, under a name of its own."""
 
     name: str
-    strategy: str
+    strategy: str | Mapping[str, str]
     threads: int | None = None  # None: one per core
     observe: bool = False  # time every unit
 
@@ -37,34 +37,28 @@ class Entrant:
 
     def open(self, workload: Workload) -> ms.Engine:
         """An epoch has the events of one punctuation interval, which `auto` may divide further."""
-        return workload.open(
-            ms.Config(
-                strategy=self.strategy,
-                threads=self.threads,
-                punctuation="auto" if self.learns else workload.events,
-                observe=self.observe,
-            )
+        config = ms.Config(
+            strategy=self.strategy if self.correct else SERIAL,
+            threads=self.threads,
+            punctuation="auto" if self.learns else workload.events,
+            observe=self.observe,
         )
+        return workload.open(config, forced=None if self.correct else strategy.NOLOCK)
 
 
-def entrants(names: Iterable[str], threads: int | None = None, observe: bool = False) -> list[Entrant]:
-    """Those of the names that this version has, each once."""
-    return [Entrant(name, name, threads, observe) for name in dict.fromkeys(names) if there(name)]
-
-
-def there(name: str) -> bool:
-    return name in strategy.NAMES
-
-
-def missing(names: Iterable[str]) -> list[str]:
-    """Those that are not there; of the scheduling space only the unit is told."""
-    absent = [name for name in names if not there(name)]
-    return list(dict.fromkeys(name.split("/")[1] if "/" in name else name for name in absent))
+def entrants(
+    names: Iterable[str],
+    threads: int | None = None,
+    observe: bool = False,
+    nested: Mapping[str, Mapping[str, str]] | None = None,
+) -> list[Entrant]:
+    """One for each name; `nested` says which names stand for several strategies."""
+    return [Entrant(name, (nested or {}).get(name, name), threads, observe) for name in dict.fromkeys(names)]
 
 
 def fixed() -> list[str]:
-    """Every strategy that `auto` can be measured against: all but `auto` itself and what gives wrong results."""
-    return [name for name in strategy.NAMES if name not in (AUTO, NOLOCK)]
+    """Every strategy that `auto` can be measured against: all but `auto` itself."""
+    return [name for name in strategy.NAMES if name != AUTO]
 
 
 def parallel() -> list[str]:

@@ -30,19 +30,17 @@ def run(scale: Scale) -> Report:
     report = Report("memory")
     space = lineup.space(lineup.EXPLORATIONS, lineup.UNITS, lineup.ABORTS[:1])
     names = [lineup.SERIAL, lineup.AUTO, *lineup.LITERATURE, *space]
-    there = [entrant.name for entrant in lineup.entrants(names)]
     if scale.shrink > 1:
-        there = [there[0], there[-1]]
-    probes = _probe(scale, there, repeats=scale.pick(full=7, quick=2, tiny=1))
+        names = [names[0], names[-1]]
+    probes = _probe(scale, names, repeats=scale.pick(full=7, quick=2, tiny=1))
     for name, own in probes.items():
         report.rows.append({"name": name, "events": scale.count(10_240), **_figures(own)})
     report.tables = _table(report.rows)
-    report.not_there(lineup.missing(names))
     peaks = {row["name"]: row["peak_bytes"] for row in report.rows}
     report.charts.append(
         chart.Bars("peak of an epoch", {"bytes": {name: peak / 1e6 for name, peak in peaks.items()}}, "MB")
     )
-    worst = max((name for name in there if name != lineup.SERIAL), key=lambda name: peaks[name])
+    worst = max((name for name in names if name != lineup.SERIAL), key=lambda name: peaks[name])
     report.notes.append(f"the most memory takes {worst}")
     report.bar("peak_vs_serial", peaks[worst] / peaks[lineup.SERIAL], 1.4, at_most=True)
     report.bar("graph_bytes_per_operation", _largest(report.rows, "graph_bytes_per_operation"), None)

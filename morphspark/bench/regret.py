@@ -37,9 +37,6 @@ def run(scale: Scale) -> Report:
     with ProgressBar(len(entries)) as bar:
         compared = [_compare(entry, scale, len(entries), bar, report) for entry in entries]
     report.tables = _table(compared)
-    report.not_there(
-        lineup.missing([*lineup.LITERATURE, *lineup.space(lineup.EXPLORATIONS, lineup.UNITS, ["e-abort"])])
-    )
     ratios = [one.ratio for one in compared]
     bars = {one.workload: one.ratio for one in compared}
     report.charts.append(chart.Bars("auto against the best fixed strategy", {"share": bars}, "share of its throughput"))

@@ -7,7 +7,7 @@ import os
 import platform
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -66,11 +66,6 @@ class Report:
         """Add a bar; bar None: reported only; value None: not measured, so not met."""
         ok = None if bar is None else value is not None and (value <= bar if at_most else value >= bar)
         self.bars.append({"name": name, "value": None if value is None else round(value, 3), "bar": bar, "ok": ok})
-
-    def not_there(self, names: Sequence[str]) -> None:
-        """Strategies that would take part if this version had them."""
-        if names:
-            self.notes.append(f"not there: {', '.join(names)}")
 
     def show(self) -> None:
         for line in self.tables or self._listing():

@@ -52,7 +52,6 @@ def run(scale: Scale) -> Report:
         add_rows(report, outcome, {"threads": entrant.threads, "speedup": speedup}, [entrant])
     report.tables = _table(outcome, names, threads)
     report.charts.append(_chart(outcome, names, threads))
-    report.not_there(lineup.missing(names))
     best = outcome.best([_name(name, 2) for name in names if name != lineup.AUTO])
     report.notes.append(f"the best with 2 threads is {best}")
     possible = outcome.speedup(INDEPENDENT, lineup.SERIAL, EVEN)
@@ -89,8 +88,7 @@ def _table(outcome: Outcome, names: list[str], threads: list[int]) -> list[str]:
 
     rows = [[lineup.SERIAL, cell(lineup.SERIAL), *("" for _ in threads[1:])]]
     for name in names:
-        if lineup.there(name):
-            rows.append([name, *(cell(_name(name, count)) for count in threads)])
+        rows.append([name, *(cell(_name(name, count)) for count in threads)])
     rows.append([INDEPENDENT, *(cell(INDEPENDENT) if count == 2 else "" for count in threads)])
     header = [
         "  events/s, execute stage (× serial)",

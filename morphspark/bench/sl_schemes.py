@@ -38,7 +38,6 @@ def run(scale: Scale) -> Report:
     outcomes = sweep(report, [_point(scale, *point) for point in wanted], names, scale)
     report.tables = rates_table("Streaming Ledger, all schemes", outcomes, names)
     report.charts.append(rates_chart("Streaming Ledger, all schemes", outcomes, names, "cost of a write, skew"))
-    report.not_there(lineup.missing(names))
     free = outcomes[_label(*FREE_POINT)]
     report.bar("auto_vs_serial", free.speedup(lineup.AUTO, lineup.SERIAL), 0.95)
     report.bar("v_vs_serial", _best_of_unit(outcomes[_label(*VECTOR_POINT)], "v-schedule"), 5)

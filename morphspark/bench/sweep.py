@@ -26,14 +26,21 @@ class Point:
     knobs: Mapping[str, Any] = field(default_factory=dict)  # for the rows
 
 
-def sweep(report: Report, points: Sequence[Point], names: Sequence[str], scale: Scale) -> dict[str, Outcome]:
-    """Outcomes by label."""
+def sweep(
+    report: Report,
+    points: Sequence[Point],
+    names: Sequence[str],
+    scale: Scale,
+    nested: Mapping[str, Mapping[str, str]] | None = None,
+) -> dict[str, Outcome]:
+    """Outcomes by label; `nested` as in `lineup.entrants`."""
+    who = entrants(names, nested=nested)
     outcomes = {}
     with ProgressBar(len(points)) as bar:
         for point in points:
             bar.step(point.label)
-            outcome = contest(point.make(), entrants(names), scale, scale.turns(len(points)), bar)
-            add_rows(report, outcome, {"workload": point.label, **point.knobs}, entrants(names))
+            outcome = contest(point.make(), who, scale, scale.turns(len(points)), bar)
+            add_rows(report, outcome, {"workload": point.label, **point.knobs}, who)
             outcomes[point.label] = outcome
     return outcomes
 

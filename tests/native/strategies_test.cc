@@ -35,6 +35,19 @@ std::vector<Strategy> AllStrategies() {
   return all;
 }
 
+// All pairs of ways to explore the graph: one for transfers and erasures, one for notes, which erasures meet.
+std::vector<std::vector<Strategy>> AllNests() {
+  std::vector<Strategy> points;
+  for (const Strategy& one : AllStrategies()) {
+    if (one.scheme == Scheme::kExplore) points.push_back(one);
+  }
+  std::vector<std::vector<Strategy>> nests;
+  for (const Strategy& transfers : points) {
+    for (const Strategy& notes : points) nests.push_back({transfers, notes, transfers});
+  }
+  return nests;
+}
+
 std::vector<LedgerEvent> RandomEvents(Random* random, int count, int keys) {
   std::vector<LedgerEvent> events;
   for (int i = 0; i < count; ++i) {
@@ -42,6 +55,11 @@ std::vector<LedgerEvent> RandomEvents(Random* random, int count, int keys) {
     if ((*random)() % 100 == 0) events.back().ts.reset();
   }
   return events;
+}
+
+int Seeds() {
+  const char* wanted = std::getenv("MORPHSPARK_SEEDS");
+  return wanted == nullptr ? 600 : std::atoi(wanted);
 }
 
 struct Expected {
@@ -67,7 +85,8 @@ std::string Name(const Strategy& one) {
 
 void CheckEpoch(Engine* engine, EpochInput input, const Expected& expected, const std::string& what) {
   EpochResult result;
-  BOOST_REQUIRE_MESSAGE(engine->Execute(input, &result).ok(), what);
+  const Status status = engine->Execute(input, &result);
+  BOOST_REQUIRE_MESSAGE(status.ok(), what + ": " + status.message());
   const Rows<std::string> reasons = testing::StringsOf(testing::ViewOf(result.reason, Kind::kString));
   BOOST_REQUIRE_MESSAGE(reasons == expected.reasons, what);
   BOOST_REQUIRE_MESSAGE(StateOf(*engine) == expected.state, what);
@@ -100,11 +119,9 @@ BOOST_AUTO_TEST_CASE(all_agree_with_a_plain_ledger_on_threads) {
 }
 
 BOOST_AUTO_TEST_CASE(all_agree_in_interleavings_from_seeds) {
-  const char* wanted = std::getenv("MORPHSPARK_SEEDS");
-  const int seeds = wanted == nullptr ? 600 : std::atoi(wanted);
   const Code code = LedgerCode();
   const std::vector<Strategy> all = AllStrategies();
-  for (int seed = 0; seed < seeds; ++seed) {
+  for (int seed = 0; seed < Seeds(); ++seed) {
     const Strategy& strategy = all[seed % all.size()];
     Random random(seed);
     Engine engine(LedgerTables(), 1);
@@ -117,6 +134,68 @@ BOOST_AUTO_TEST_CASE(all_agree_in_interleavings_from_seeds) {
     input.lanes_min = 1;
     CheckEpoch(&engine, input, Model(events, {}), Name(strategy) + ", seed " + std::to_string(seed));
   }
+}
+
+BOOST_AUTO_TEST_CASE(nested_strategies_agree_with_a_plain_ledger_on_threads) {
+  const Code code = LedgerCode();
+  for (const std::vector<Strategy>& nest : AllNests()) {
+    for (int threads : {1, 3}) {
+      Random random(78);
+      Engine engine(LedgerTables(), threads);
+      const std::vector<LedgerEvent> events = RandomEvents(&random, 300, 20);
+      const LedgerBatch batch(events);
+      EpochInput input = batch.Input(code);
+      input.strategy = Strategy{.scheme = Scheme::kNested};
+      input.nested = nest;
+      input.lanes_min = 2;
+      CheckEpoch(&engine, input, Model(events, {}), Name(nest[0]) + " with " + Name(nest[1]));
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(nested_strategies_agree_in_interleavings_from_seeds) {
+  const Code code = LedgerCode();
+  const std::vector<std::vector<Strategy>> nests = AllNests();
+  for (int seed = 0; seed < Seeds(); ++seed) {
+    const std::vector<Strategy>& nest = nests[seed % nests.size()];
+    Random random(seed);
+    Engine engine(LedgerTables(), 1);
+    const std::vector<LedgerEvent> events = RandomEvents(&random, 60, 3 + seed % 12);
+    const LedgerBatch batch(events);
+    EpochInput input = batch.Input(code);
+    input.strategy = Strategy{.scheme = Scheme::kNested};
+    input.nested = nest;
+    input.interleaving = seed;
+    input.interleaved_workers = 2 + seed % 3;
+    input.lanes_min = 1;
+    CheckEpoch(&engine, input, Model(events, {}),
+               Name(nest[0]) + " with " + Name(nest[1]) + ", seed " + std::to_string(seed));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_nest_needs_a_strategy_for_each_type) {
+  const Code code = LedgerCode();
+  const LedgerBatch batch({});
+  Engine engine(LedgerTables(), 1);
+  EpochInput input = batch.Input(code);
+  input.strategy = Strategy{.scheme = Scheme::kNested};
+  const std::vector<Strategy> one{{.scheme = Scheme::kExplore}};
+  const std::vector<Strategy> serial{{.scheme = Scheme::kExplore}, {.scheme = Scheme::kSerial}};
+  EpochResult result;
+  for (const auto& nest : {std::vector<Strategy>{}, one, serial}) {
+    input.nested = nest;
+    BOOST_TEST(!engine.Execute(input, &result).ok());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(without_locks_there_are_no_strings) {
+  const Code code = LedgerCode();
+  const LedgerBatch batch({});
+  EpochInput input = batch.Input(code);
+  input.strategy = Strategy{.scheme = Scheme::kNolock};
+  Engine engine(LedgerTables(), 1);
+  EpochResult result;
+  BOOST_TEST(!engine.Execute(input, &result).ok());
 }
 
 BOOST_AUTO_TEST_CASE(a_seed_replays_its_interleaving) {

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 import morphspark as ms
+from morphspark.native import NativeCore
+from morphspark.strategy import Strategy
 
 
 @dataclass(frozen=True)
@@ -21,9 +24,10 @@ class Workload:
     def batch(self, number: int) -> pa.Table:
         return self.generate(self.events, number * self.events)
 
-    def open(self, config: ms.Config) -> ms.Engine:
-        """An engine in the initial state."""
-        engine = self.app.open(config=config)
+    def open(self, config: ms.Config, forced: Strategy | None = None) -> ms.Engine:
+        """An engine in the initial state. `forced`: a strategy that is for benchmarks only."""
+        make_core = None if forced is None else functools.partial(NativeCore, forced=forced)
+        engine = ms.Engine(self.app, None, config, make_core)
         for table, rows in self.state.items():
             engine.load(table, rows)
         return engine
