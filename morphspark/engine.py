@@ -40,7 +40,7 @@ from .errors import ClosedError, ConfigError, EpochError, LimitError, SchemaErro
 from .explain import Explanation
 from .metrics import Metrics, breakdown, main_strategy
 from .program import TableSpec
-from .strategy import by_transaction
+from .strategy import check_names
 from .trace import unknown_name
 from .types import Type
 
@@ -98,7 +98,7 @@ class Engine:
         self.metrics = Metrics()
         self.program = app.program
         if isinstance(self.config.strategy, Mapping):
-            by_transaction(self.config.strategy, [one.name for one in self.program.transactions])
+            check_names(self.config.strategy, [one.name for one in self.program.transactions])
         self.read_only = read_only
         self._make_core = make_core or _native_core
         self._query_id = query_id

@@ -82,8 +82,8 @@ def check(strategy: object) -> None:
             )
 
 
-def by_transaction(strategies: Mapping[str, str], transactions: Sequence[str]) -> list[Strategy]:
-    """The strategy of each transaction of an app."""
+def check_names(strategies: Mapping[str, str], transactions: Sequence[str]) -> None:
+    """Fail unless every transaction of an app has a strategy, and every strategy a transaction."""
     for name in strategies:
         if name not in transactions and name != OTHERS:
             raise ConfigError(
@@ -93,4 +93,8 @@ def by_transaction(strategies: Mapping[str, str], transactions: Sequence[str]) -
     for name in transactions:
         if name not in strategies and OTHERS not in strategies:
             raise ConfigError(f"strategy: transaction {name!r} has none; name it, or give {OTHERS!r} for all others")
+
+
+def by_transaction(strategies: Mapping[str, str], transactions: Sequence[str]) -> list[Strategy]:
+    """The strategy of each transaction: all of an app's, or some."""
     return [FIXED[strategies.get(name) or strategies[OTHERS]] for name in transactions]
