@@ -45,6 +45,25 @@ inline bool ColumnIsCanonical(const ArrowArray& array, int bits, int offset_byte
   return IsCanonical(array, {bits, offset_bytes});
 }
 
+// Gives a decoded program what it calls; `compiled` is an address, or 0.
+inline void LinkFunction(Code* code, size_t index, uintptr_t compiled, UserFunction::Host host, void* context) {
+  UserFunction& function = code->functions.at(index);
+  function.compiled = reinterpret_cast<UserFunction::Compiled>(compiled);
+  function.host = host;
+  function.context = context;
+}
+
+inline void FailRow(UserCall* call, uint32_t row, const std::string& reason) {
+  call->reasons[row] = call->texts->Add(reason);
+}
+
+// Puts a string where a result's words are; `at` counts results, then rows.
+inline void SetString(UserCall* call, size_t at, const char* data, uint64_t size) {
+  const Bytes copy = call->strings->Copy({data, size});
+  call->result_low[at] = reinterpret_cast<intptr_t>(copy.data);
+  call->result_high[at] = static_cast<int64_t>(copy.size);
+}
+
 inline void SetDecimal(Value* value, int64_t low, int64_t high) {
   value->d = static_cast<Int128>(high) << 64 | static_cast<uint64_t>(low);
 }
