@@ -184,10 +184,11 @@ class Python(Callee):
             arguments = [_to_python(value, kind) for value, kind in zip(given, self.given, strict=True)]
         except OverflowError as error:  # a timestamp beyond the years that Python knows
             raise self.failure(f"OverflowError: {error}") from None
-        returned = self.run(*arguments)
-        found = tuple(self._result(one, kind) for one, kind in zip(self.parts(returned), self.results, strict=True))
-        self.count(1, started)
-        return found
+        try:
+            parts = self.parts(self.run(*arguments))
+            return tuple(self._result(one, kind) for one, kind in zip(parts, self.results, strict=True))
+        finally:
+            self.count(1, started)
 
     def _result(self, value: Any, kind: Type) -> Any:
         try:
@@ -202,9 +203,10 @@ class Vector(Callee):
     def call(self, given: Sequence[Any]) -> tuple[Any, ...]:
         started = time.perf_counter()
         columns = [_array([value], kind) for value, kind in zip(given, self.given, strict=True)]
-        found = self._arrays(columns, 1)
-        self.count(1, started)
-        return tuple(one.tolist()[0] for one in found)
+        try:
+            return tuple(one.tolist()[0] for one in self._arrays(columns, 1))
+        finally:
+            self.count(1, started)
 
     def call_all(self, rows: int, words: Sequence[bytearray]) -> list[np.ndarray] | None:
         """Words of results for many rows; None if the call failed, and each row must be called alone."""
