@@ -16,7 +16,7 @@ import decimal
 import struct
 import time
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -52,15 +52,15 @@ class UserFailure(Exception):
 # ------------------------------------------------------------------------------------------------- when built
 
 
-def function_of(spec: FunctionSpec) -> Callable[..., Any]:
-    """The Python function itself."""
+def function_of(spec: FunctionSpec) -> Any:
+    """The `udf.Function` itself."""
     live = spec.live or known.get((spec.name, spec.hash))
     if live is None:
         raise Mismatch(
             f"function {spec.name!r} is not defined in this process as the program knows it; import the module that "
             f"defines it before the state is opened"
         )
-    return live.function
+    return live
 
 
 def check_call(spec: FunctionSpec, given: Sequence[Type]) -> None:
@@ -72,7 +72,8 @@ def check_call(spec: FunctionSpec, given: Sequence[Type]) -> None:
             hint = "; multiply by 1.0 to make it a float64, or" if kind.name == "decimal" else ";"
             raise Mismatch(f"{spec.name} can't take {kind}{hint} use @ms.udf(…, python=True), which takes any type")
     if spec.kind == "compiled" and types.UNKNOWN not in given and types.NULL not in given:
-        jit.entry(function_of(spec), tuple(given), spec.results)
+        live = function_of(spec)
+        jit.entry(live.function, live.fingerprint, tuple(given), spec.results)
 
 
 def check_log(program: Program, config: Config, durable: bool) -> Config:
@@ -100,7 +101,8 @@ class Callee:
 
     def __init__(self, spec: FunctionSpec, given: tuple[Type, ...]):
         self.name, self.given, self.results = spec.name, given, spec.results
-        self.function = function_of(spec)
+        self.live = function_of(spec)
+        self.function = self.live.function
         self.interrupt: BaseException | None = None  # what ended the epoch while this ran
         self.reset()
 
@@ -143,7 +145,7 @@ class Compiled(Callee):
 
     def __init__(self, spec: FunctionSpec, given: tuple[Type, ...]):
         super().__init__(spec, given)
-        self._entry = jit.entry(self.function, given, self.results)
+        self._entry = jit.entry(self.function, self.live.fingerprint, given, self.results)
         self.address = self._entry.address
         self._call = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 4)(self.address)
         self._jitted: Any = None
@@ -165,9 +167,7 @@ class Compiled(Callee):
     def _why(self, given: Sequence[Any]) -> str:
         """The words of the exception: numba keeps them for callers from Python only."""
         if self._jitted is None:
-            import numba
-
-            self._jitted = numba.njit(boundscheck=True, error_model="python")(self.function)
+            self._jitted = jit.jitted(self.function)
         try:
             self._jitted(*given)
         except Exception as error:

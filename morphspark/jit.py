@@ -12,12 +12,15 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import importlib.util
+import logging
 import os
 import re
+import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from . import types
@@ -29,6 +32,7 @@ COMPILED_TYPES = (types.BOOL, types.INT64, types.FLOAT64, types.TIMESTAMP)
 MISSING = "functions are compiled by numba, which is not installed: pip install 'morphspark[jit]', or use python=True"
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 _ERROR_LINES_MAX = 3
+log = logging.getLogger(__name__)
 _entries: dict[tuple[str, tuple[Type, ...], tuple[Type, ...]], Entry] = {}  # of this process; exact ones only
 
 
@@ -43,37 +47,53 @@ def available() -> bool:
     return importlib.util.find_spec("numba") is not None
 
 
-def entry(function: Callable[..., Any], given: tuple[Type, ...], results: tuple[Type, ...]) -> Entry:
-    """Native code for arguments of these types; Mismatch says what can't be compiled."""
-    print_of = Fingerprint(function)
-    key = (print_of.hash, given, results)
-    if key in _entries:
-        return _entries[key]
-    made = _compile(function, given, results, print_of.hash if print_of.exact else None)
-    if print_of.exact:
-        _entries[key] = made
-    return made
-
-
-def _compile(
-    function: Callable[..., Any], given: tuple[Type, ...], results: tuple[Type, ...], fingerprint: str | None
+def entry(
+    function: Callable[..., Any], fingerprint: Fingerprint, given: tuple[Type, ...], results: tuple[Type, ...]
 ) -> Entry:
-    import numba
+    """Native code for arguments of these types; Mismatch says what can't be compiled."""
     from numba.core.errors import NumbaError
 
-    source = _entry_source(given, results)
-    # Checked as Python checks: a division by zero and an index out of bounds raise.
-    inner = numba.njit(boundscheck=True, error_model="python")(function)
-    path = None if fingerprint is None else _source_file(source, fingerprint)
+    key = (fingerprint.hash, given, results)
+    if key in _entries:
+        return _entries[key]
     try:
-        if path is None or not _is_compiled(path):  # what is on the disk went through this
-            _check_result(function.__name__, inner, [_numba_type(one) for one in given], results)
-        wrapped = numba.cfunc(_signature(), cache=path is not None)(_load(source, path, inner))
+        made = _compile(function, given, results, fingerprint)
     except NumbaError as error:
         shown = ", ".join(map(str, given))
         raise Mismatch(
             f"{function.__name__} can't be compiled for ({shown}): {_words_of(error)}; change it, or use python=True"
         ) from None
+    if fingerprint.exact:
+        _entries[key] = made
+    return made
+
+
+def jitted(function: Callable[..., Any]) -> Any:
+    """Checked as Python checks: a division by zero and an index out of bounds raise."""
+    import numba
+
+    return numba.njit(boundscheck=True, error_model="python")(function)
+
+
+def _compile(
+    function: Callable[..., Any], given: tuple[Type, ...], results: tuple[Type, ...], fingerprint: Fingerprint
+) -> Entry:
+    import numba
+
+    inner = jitted(function)
+    source = _entry_source(given, results)
+    path = _cache_file(source, fingerprint.hash) if fingerprint.exact else None
+    if path is None or not _is_compiled(path):  # what is on the disk went through this
+        _check_result(function.__name__, inner, [_numba_type(one) for one in given], results)
+    if path is not None and _keep_source(path, source):
+        try:
+            return _entry(numba.cfunc(_signature(), cache=True)(_load(source, path, inner)))
+        except Exception as error:  # whatever is wrong with the files, they only save time
+            log.warning("compiled functions in %s can't be used: %s", path.parent, error)
+    return _entry(numba.cfunc(_signature())(_load(source, None, inner)))
+
+
+def _entry(wrapped: Any) -> Entry:
     return Entry(wrapped.address, wrapped, bool(wrapped.cache_hits))
 
 
@@ -156,21 +176,27 @@ def cache_folder() -> Path:
     return Path(home) / "morphspark" / f"numba-{numba.__version__}-numpy-{np.__version__}"
 
 
-def _source_file(source: str, fingerprint: str) -> Path | None:
-    """The entry as a file, since numba keeps code beside the file that it was made from; None: no place for it."""
+def _cache_file(source: str, fingerprint: str) -> Path | None:
+    """Where an entry's source is to be; None: there is no place for it."""
     name = hashlib.sha256(f"{fingerprint} {source}".encode()).hexdigest()[:32]
     try:
-        path = cache_folder() / f"{name}.py"
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if path.exists() and path.read_text() == source:  # never rewritten: numba looks at its time
-            return path
-        handle, temporary = tempfile.mkstemp(dir=path.parent)
-        with os.fdopen(handle, "w") as file:
-            file.write(source)
-        os.replace(temporary, path)
-    except (OSError, RuntimeError):  # read-only, full, or nobody's home
+        return cache_folder() / f"morphspark_entry_{name}.py"
+    except RuntimeError:  # nobody's home
         return None
-    return path
+
+
+def _keep_source(path: Path, source: str) -> bool:
+    """The entry as a file, since numba keeps code beside the file that it was made from; False: it can't be written."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not path.exists() or path.read_text() != source:  # not rewritten: numba looks at its time
+            handle, temporary = tempfile.mkstemp(dir=path.parent)
+            with os.fdopen(handle, "w") as file:
+                file.write(source)
+            os.replace(temporary, path)
+    except OSError:
+        return False
+    return True
 
 
 def _is_compiled(path: Path) -> bool:
@@ -180,7 +206,10 @@ def _is_compiled(path: Path) -> bool:
 
 
 def _load(source: str, path: Path | None, inner: Any) -> Any:
-    name = "morphspark_entry" if path is None else path.stem
-    names = {"__name__": name, "inner": inner}
-    exec(compile(source, "<morphspark entry>" if path is None else str(path), "exec"), names)
-    return names["entry"]
+    module = ModuleType("morphspark_entry" if path is None else path.stem)
+    module.inner = inner  # type: ignore[attr-defined]
+    if path is not None:
+        module.__file__ = str(path)
+        sys.modules[module.__name__] = module  # numba looks it up by name when it loads what it has kept
+    exec(compile(source, "<morphspark entry>" if path is None else str(path), "exec"), module.__dict__)
+    return module.entry

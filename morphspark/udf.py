@@ -33,7 +33,8 @@ class Function:
         self.__module__, self.__qualname__ = function.__module__, function.__qualname__
         self._signature = inspect.signature(function)
         name = trace.check_name(function.__name__, "function")
-        self.spec = FunctionSpec(name, kind, results, Fingerprint(function).hash, self)
+        self.fingerprint = Fingerprint(function)
+        self.spec = FunctionSpec(name, kind, results, self.fingerprint.hash, self)
         callee.known[name, self.spec.hash] = self
 
     def __repr__(self) -> str:

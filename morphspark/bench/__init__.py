@@ -30,6 +30,7 @@ BENCHES = {
     "regret": "auto against the best fixed strategy, over a grid of workloads",
     "breakdown": "where the time goes: useful, sync, lock, construct, explore, abort; and the speed of planning",
     "memory": "bytes of the graph and of versions, and the peak of an epoch, beside serial",
+    "udf": "user functions: compiled, in Python, and a model that is called for many rows at once",
     "scaling": "1 to n threads, beside two threads that share nothing",
 }
 
