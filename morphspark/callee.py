@@ -34,8 +34,8 @@ PYTHON_TYPES = ("bool", "int64", "float64", "string", "timestamp", "decimal")
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MICROSECOND = datetime.timedelta(microseconds=1)
 _DTYPES = {"int64": "int64", "float64": "float64", "bool": "bool", "timestamp": "datetime64[us]"}
-# Functions of this process by name and hash: a program that was read from a file finds its own here.
-known: weakref.WeakValueDictionary[tuple[str, str], Any] = weakref.WeakValueDictionary()
+# Every `udf.Function` of this process: a program that was read from a file finds its own here.
+known: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 class UserFailure(Exception):
@@ -54,7 +54,7 @@ class UserFailure(Exception):
 
 def function_of(spec: FunctionSpec) -> Any:
     """The `udf.Function` itself."""
-    live = spec.live or known.get((spec.name, spec.hash))
+    live = spec.live or next((one for one in known if one.spec == spec), None)
     if live is None:
         raise Mismatch(
             f"function {spec.name!r} is not defined in this process as the program knows it; import the module that "

@@ -35,7 +35,7 @@ class Function:
         name = trace.check_name(function.__name__, "function")
         self.fingerprint = Fingerprint(function)
         self.spec = FunctionSpec(name, kind, results, self.fingerprint.hash, self)
-        callee.known[name, self.spec.hash] = self
+        callee.known.add(self)
 
     def __repr__(self) -> str:
         shown = ", ".join(map(str, self.results))
