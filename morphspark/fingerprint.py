@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-_PLAIN = (bool, int, float, complex, str, bytes, type(None))
+_PLAIN = (bool, int, float, complex, str, bytes, type(None), np.generic)
 
 
 class Fingerprint:
@@ -48,7 +48,7 @@ class Fingerprint:
                 yield from self._source(one) if isinstance(one, types.CodeType) else [repr(one)]
 
     def _value(self, value: Any) -> Iterator[str]:
-        if isinstance(value, _PLAIN) or isinstance(value, np.generic):
+        if isinstance(value, _PLAIN):
             yield f"{type(value).__name__} {value!r}"
         elif isinstance(value, tuple | list):
             yield f"{type(value).__name__} {len(value)}"

@@ -171,9 +171,7 @@ class NativeCore:
                 (one, list(map(kind_code, one.given)), list(map(kind_code, one.results))) for one in lowered.functions
             ]
             order_kinds = [kind_code(bound.events[name]) for name in bound.program.order_by]
-            program = _core.Program(
-                self._engine, lowered.words, lowered.strings, kinds, order_kinds, functions
-            )
+            program = _core.Program(self._engine, lowered.words, lowered.strings, kinds, order_kinds, functions)
             self._compiled = (bound, program)
         return self._compiled[1]
 

@@ -300,7 +300,16 @@ class AppMaker:
     def expr(self, kind: Type, depth: int) -> m.Expr:
         if depth == 0 or self.choose.maybe(4):
             return self.leaf(kind)
-        makers = [self.operator, self.where, self.operator, self.reduce, self.coalesce, self.extreme, self.unary, self.call]
+        makers = [
+            self.operator,
+            self.where,
+            self.operator,
+            self.reduce,
+            self.coalesce,
+            self.extreme,
+            self.unary,
+            self.call,
+        ]
         made = self.choose.pick(makers)(kind, depth - 1) if depth else None
         return made if made is not None else self.leaf(kind)
 

@@ -100,7 +100,9 @@ def test_a_plot_that_can_not_be_drawn_fails_before_the_run(tmp_path, capsys, mon
 # ------------------------------------------------------------------------------------------- workloads
 
 
-@pytest.mark.parametrize("knobs", [Ledger(**SMALL), GrepSum(**SMALL), GrepLists(**SMALL), TollProcessing(events=300), CHECKED])
+@pytest.mark.parametrize(
+    "knobs", [Ledger(**SMALL), GrepSum(**SMALL), GrepLists(**SMALL), TollProcessing(events=300), CHECKED]
+)
 def test_batches_are_functions_of_knobs_and_number(knobs):
     workload = knobs.workload()
     assert workload.batch(3).equals(knobs.workload().batch(3))

@@ -81,7 +81,10 @@ def test_outside_of_a_transaction_it_is_the_function_that_it_was():
         (lambda: ms.udf([]), "at least one value"),
         (lambda: ms.udf("list<int64>"), "can't return list<int64>"),
         (lambda: ms.udf("string"), "only a function with python=True can return string"),
-        (lambda: ms.udf(["int64", "decimal(9, 2)"], vector=True), "only a function with python=True can return decimal"),
+        (
+            lambda: ms.udf(["int64", "decimal(9, 2)"], vector=True),
+            "only a function with python=True can return decimal",
+        ),
         (lambda: ms.udf("float64")(len), "decorates a plain function"),
         (lambda: ms.udf("float64")(lambda x: x), "function '<lambda>'"),
     ],

@@ -41,7 +41,7 @@ class ReasonTexts {
  private:
   std::span<const std::string> known_;
   std::mutex mutex_;
-  std::deque<std::string> added_;                        // a deque: `ids_` points into it
+  std::deque<std::string> added_;                       // a deque: `ids_` points into it
   std::unordered_map<std::string_view, ReasonId> ids_;  // of added_
 };
 

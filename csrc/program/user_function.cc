@@ -19,8 +19,9 @@ UserCall CallMemory::Prepare(const UserFunction& function, uint32_t rows, Arena*
   null_.assign(results, 0);
   reasons_.assign(rows, kNoReason);
   int64_t* const result_low = words_.data() + 2 * given;
-  return {rows,         words_.data(),   words_.data() + given, result_low, result_low + results,
-          null_.data(), reasons_.data(), strings,               texts};
+  return {
+      rows,    words_.data(), words_.data() + given, result_low, result_low + results, null_.data(), reasons_.data(),
+      strings, texts};
 }
 
 void CallMemory::Set(uint32_t argument, uint32_t row, const Value& value) {

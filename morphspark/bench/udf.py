@@ -1,8 +1,8 @@
 """`morphspark bench udf`: what user functions cost, and what grouping their calls gains.
 
-    checks    Streaming Ledger, transfers only: the check in built-in operations, compiled, and in Python
-    model     Streaming Ledger, low contention: transfers are scored by a model that takes numpy arrays; one by one
-              (serial, transactions), or for all transactions of a stratum at once (v-schedule)
+checks    Streaming Ledger, transfers only: the check in built-in operations, compiled, and in Python
+model     Streaming Ledger, low contention: transfers are scored by a model that takes numpy arrays; one by one
+          (serial, transactions), or for all transactions of a stratum at once (v-schedule)
 """
 
 from __future__ import annotations

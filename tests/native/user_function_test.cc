@@ -30,8 +30,8 @@ Assembler Divisions(Host* host) {
   const uint16_t divide = assembler.Function(testing::DivideFunction(true)),
                  letters = assembler.Function(testing::LettersFunction(host));
   const SiteId first = assembler.NewSite(0, {from}), second = assembler.NewSite(0, {to});
-  const Register rows = assembler.NewRegisters(2), given = assembler.NewRegisters(2), results = assembler.NewRegisters(2),
-                 text_of = assembler.NewRegister();
+  const Register rows = assembler.NewRegisters(2), given = assembler.NewRegisters(2),
+                 results = assembler.NewRegisters(2), text_of = assembler.NewRegister();
   TransactionText& text = assembler.NewTransaction();
   text.Row(rows, first);
   text.Row(rows + 1, second);

@@ -1,4 +1,4 @@
-"""Streaming Ledger whose transfers are checked: by built-in operations, by user functions that do the same, or by a model.
+"""Streaming Ledger whose transfers are checked by built-in operations, by functions that do the same, or by a model.
 
     builtin    (balance >= amount) & (assets >= quantity)
     compiled   the same as a compiled function
