@@ -10,6 +10,7 @@ called alone. So results don't depend on how transactions were grouped.
 
 from __future__ import annotations
 
+import abc
 import ctypes
 import datetime
 import decimal
@@ -92,7 +93,7 @@ def check_log(program: Program, config: Config, durable: bool) -> Config:
 # -------------------------------------------------------------------------------------------------- when run
 
 
-class Callee:
+class Callee(abc.ABC):
     """A function with the types of its arguments. One per core, as it counts what it does."""
 
     address = 0  # of native code
@@ -113,9 +114,9 @@ class Callee:
         self.calls, self.rows = self.calls + 1, self.rows + rows
         self.seconds += time.perf_counter() - started
 
+    @abc.abstractmethod
     def call(self, given: Sequence[Any]) -> tuple[Any, ...]:
         """Results for one row, or UserFailure."""
-        raise AssertionError
 
     def run(self, *arguments: Any) -> Any:
         """The function itself; what it raises is its failure, but not what ends a program."""

@@ -11,6 +11,7 @@ import inspect
 import textwrap
 import types
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,16 +19,26 @@ import numpy as np
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), np.generic)
 
 
+@dataclass(frozen=True)
 class Fingerprint:
-    def __init__(self, function: Callable[..., Any]):
+    hash: str
+    exact: bool
+
+
+def fingerprint(function: Callable[..., Any]) -> Fingerprint:
+    look = _Look()
+    digest = hashlib.sha256()
+    for part in look.into(function):
+        digest.update(part.encode("utf-8", "surrogatepass") + b"\0")
+    return Fingerprint(digest.hexdigest(), look.exact)
+
+
+class _Look:
+    def __init__(self) -> None:
         self.exact = True
         self._seen: list[Any] = []
-        digest = hashlib.sha256()
-        for part in self._function(function):
-            digest.update(part.encode("utf-8", "surrogatepass") + b"\0")
-        self.hash = digest.hexdigest()
 
-    def _function(self, function: Any) -> Iterator[str]:
+    def into(self, function: Any) -> Iterator[str]:
         if any(function is one for one in self._seen):
             return
         self._seen.append(function)
@@ -63,7 +74,7 @@ class Fingerprint:
             yield f"builtin {getattr(value, '__module__', '')}.{value.__name__}"
         elif (inner := getattr(value, "py_func", value)) and isinstance(inner, types.FunctionType):
             yield f"function {inner.__qualname__}"
-            yield from self._function(inner)
+            yield from self.into(inner)
         else:
             self.exact = False
             yield f"object {type(value).__module__}.{type(value).__qualname__}"

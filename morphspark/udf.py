@@ -17,7 +17,7 @@ from typing import Any
 from . import callee, jit, trace, types
 from .errors import TraceError
 from .expr import Value
-from .fingerprint import Fingerprint
+from .fingerprint import Fingerprint, fingerprint
 from .program import FunctionSpec
 from .types import Type
 
@@ -27,13 +27,13 @@ _EXAMPLE = '@ms.udf("float64")'
 class Function:
     """What the decorator makes of a function."""
 
-    def __init__(self, function: Callable[..., Any], results: tuple[Type, ...], kind: str):
+    def __init__(self, function: Callable[..., Any], results: tuple[Type, ...], kind: str, made: Fingerprint):
         self.function, self.results, self.kind = function, results, kind
         self.__doc__, self.__name__ = function.__doc__, function.__name__
         self.__module__, self.__qualname__ = function.__module__, function.__qualname__
         self._signature = inspect.signature(function)
         name = trace.check_name(function.__name__, "function")
-        self.fingerprint = Fingerprint(function)
+        self.fingerprint = made
         self.spec = FunctionSpec(name, kind, results, self.fingerprint.hash, self)
         callee.known.add(self)
 
@@ -76,7 +76,7 @@ class Function:
         home = sys.modules.get(self.__module__)
         if self.__module__ != "__main__" and getattr(home, self.__qualname__, None) is self:
             return self.__qualname__
-        return Function, (self.function, self.results, self.kind)
+        return Function, (self.function, self.results, self.kind, self.fingerprint)
 
 
 def udf(
@@ -101,7 +101,7 @@ def udf(
             raise TraceError(f"{function.__name__}: a plain function, without async")
         if kind == "compiled" and not jit.available():
             raise TraceError(f"{function.__name__}: {jit.MISSING}")
-        return Function(function, kinds, kind)
+        return Function(function, kinds, kind, fingerprint(function))
 
     return decorate
 

@@ -552,6 +552,34 @@ def test_an_app_with_functions_travels():
     assert results(app, pa.table({"x": [1.0, 3.0]})) == [("committed", None, 0.5), ("committed", None, 1.5)]
 
 
+def test_an_app_of_a_script_travels_to_another_process(tmp_path):
+    """As to a Spark Connect server, where the script's source is not."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        textwrap.dedent("""
+            import sys
+            import morphspark as ms
+            from pyspark import cloudpickle
+
+            @ms.udf("float64")
+            def third(x):
+                return x / 3
+
+            app = ms.App("functions")
+
+            @app.on()
+            def tx(e):
+                return {"y": third(e.x)}
+
+            open(sys.argv[1], "wb").write(cloudpickle.dumps(app))
+        """)
+    )
+    subprocess.run([sys.executable, str(script), str(tmp_path / "app")], check=True)
+    script.unlink()
+    app = pickle.loads((tmp_path / "app").read_bytes())
+    assert results(app, pa.table({"x": [6.0]})) == [("committed", None, 2.0)]
+
+
 def test_a_program_without_its_functions_can_not_run():
     program = ms.Program.from_json(app_of(risk, "x").program.to_json().replace('"risk"', '"risky"'))
     with pytest.raises(callee.Mismatch, match="function 'risky' is not defined in this process"):
