@@ -1,6 +1,7 @@
 // What the Python binding calls: the core's functions in shapes that Cython can say. No Python.h here.
 #pragma once
 
+#include <cstring>
 #include <span>
 #include <string>
 #include <utility>
@@ -57,11 +58,11 @@ inline void FailRow(UserCall* call, uint32_t row, const std::string& reason) {
   call->reasons[row] = call->texts->Add(reason);
 }
 
-// Puts a string where a result's words are; `at` counts results, then rows.
-inline void SetString(UserCall* call, size_t at, const char* data, uint64_t size) {
-  const Bytes copy = call->strings->Copy({data, size});
-  call->result_low[at] = reinterpret_cast<intptr_t>(copy.data);
-  call->result_high[at] = static_cast<int64_t>(copy.size);
+// `at` counts results, then rows. A string is copied.
+inline void SetResult(UserCall* call, size_t at, Value value, bool is_string) {
+  if (is_string) value.s = call->strings->Copy(value.s);
+  std::memcpy(&call->result_low[at], &value, 8);
+  std::memcpy(&call->result_high[at], reinterpret_cast<const char*>(&value) + 8, 8);
 }
 
 inline void SetDecimal(Value* value, int64_t low, int64_t high) {

@@ -132,7 +132,7 @@ cdef cbool call_user(void* context, _native.UserCall* call) noexcept with gil:
 cdef bint answer_all(LinkedFunction function, _native.UserCall* call) except -1:
     """False if the call failed: then nobody knows which rows did."""
     cdef const int64_t[::1] found
-    cdef size_t index, rows = call.rows
+    cdef Py_ssize_t index, rows = call.rows
     words = []
     for index in range(len(function.given)):
         words.append(PyByteArray_FromStringAndSize(<const char*> (call.low + index * rows), 8 * rows))
@@ -146,6 +146,7 @@ cdef bint answer_all(LinkedFunction function, _native.UserCall* call) except -1:
 
 
 cdef answer_row(LinkedFunction function, _native.UserCall* call, uint32_t row):
+    cdef vector[string] text
     cdef size_t at
     given = [argument(call, index * call.rows + row, kind) for index, kind in enumerate(function.given)]
     try:
@@ -157,7 +158,8 @@ cdef answer_row(LinkedFunction function, _native.UserCall* call, uint32_t row):
         at = index * call.rows + row
         call.result_null[at] = value is None
         if value is not None:
-            set_result(call, at, value, kind)
+            text.clear()
+            _native.SetResult(call, at, to_value(value, kind, &text), kind == 4)
 
 
 cdef argument(const _native.UserCall* call, size_t at, int kind):
@@ -169,20 +171,6 @@ cdef argument(const _native.UserCall* call, size_t at, int kind):
     if kind == 3:
         return (<const double*> call.low)[at]
     return call.low[at] != 0 if kind == 1 else call.low[at]
-
-
-cdef set_result(_native.UserCall* call, size_t at, value, int kind):
-    if kind == 4:
-        text = value.encode()
-        _native.SetString(call, at, text, len(text))
-    elif kind == 6:
-        low = value & 0xFFFFFFFFFFFFFFFF
-        call.result_low[at] = low - (1 << 64) if low >= 1 << 63 else low
-        call.result_high[at] = value >> 64
-    elif kind == 3:
-        (<double*> call.result_low)[at] = value
-    else:
-        call.result_low[at] = value
 
 
 cdef class LinkedFunction:

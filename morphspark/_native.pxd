@@ -250,5 +250,5 @@ cdef extern from "python_bridge.h" namespace "morphspark::bridge" nogil:
     void LinkFunction(Code* code, size_t index, uintptr_t compiled, cbool (*host)(void*, UserCall*) noexcept,
                       void* context) except +
     void FailRow(UserCall* call, uint32_t row, const string& reason) except +
-    void SetString(UserCall* call, size_t at, const char* data, uint64_t size) except +
+    void SetResult(UserCall* call, size_t at, Value value, cbool is_string) except +
     void SetDecimal(Value* value, int64_t low, int64_t high)
