@@ -42,6 +42,7 @@ Status CheckColumns(const EpochInput& input) {
           (column.kind != Kind::kList || column.child->kind == code.columns[i].element);
   }
   if (!fit) return Status::Invalid("the batch has not the columns of its program");
+  if (!std::ranges::all_of(code.functions, &UserFunction::linked)) return Status::Invalid("a function is not linked");
   if (input.last_key && input.last_key->parts.size() != code.order_columns.size()) {
     return Status::Invalid("the last order key has not the parts of the program's");
   }
@@ -100,6 +101,8 @@ Status Engine::Execute(const EpochInput& input, EpochResult* result) {
     status = Status(StatusCode::kOutOfMemory, "not enough memory for this epoch; nothing was changed");
   } catch (const std::length_error& error) {
     status = Status::Limit(std::string(error.what()) + "; send smaller micro-batches; nothing was changed");
+  } catch (const Cancelled&) {
+    status = CancelledStatus();
   }
   if (!status.ok()) Rollback();
   return status;
@@ -130,12 +133,13 @@ Status Engine::Run(const EpochInput& input, EpochResult* result) {
   const int workers = Workers(input);
   for (const ReturnedColumn& column : code.returned) returned.emplace_back(column.kind, order.running, workers);
   epoch_stamps_ = static_cast<Stamp>(order.running);
+  reason_texts_.Reset(code.reasons);
   MORPHSPARK_RETURN_IF_ERROR(RunBatches(input, result, &returned));
   result->seconds.execute = clock.Lap();
 
   for (ReturnedValues& column : returned) result->returned.push_back(std::move(column).Finish());
   result->status = StatusColumn(verdicts_.status, &pool_);
-  result->reason = ReasonColumn(verdicts_.reason, code.reasons);
+  result->reason = ReasonColumn(verdicts_.reason, reason_texts_);
   if (!code.order_columns.empty()) {
     const ColumnView& timestamps = input.columns[code.order_columns[0]];
     result->timestamps = EffectiveTimestamps(timestamps, order, input.watermark, &pool_);
@@ -199,7 +203,7 @@ Status Engine::RunBatches(const EpochInput& input, EpochResult* result, std::vec
   const Code& code = *input.code;
   verdicts_.status.assign(order.running, TransactionStatus::kCommitted);
   verdicts_.reason.assign(order.running, kNoReason);
-  const BatchContext context{&code, input.columns, slots_, tables_, returned, input.max_string_bytes};
+  const BatchContext context{&code, input.columns, slots_, tables_, returned, input.max_string_bytes, &reason_texts_};
   const PlanInput plan{code, input.columns, order, transactions_, slots_};
   for (int64_t begin = 0; begin < order.running;) {
     const int64_t left = order.running - begin;

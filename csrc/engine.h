@@ -117,6 +117,7 @@ class Engine {
   std::vector<TransactionId> transactions_;  // by batch row
   std::vector<std::vector<Slot>> slots_;     // by site, then batch row or element
   Verdicts verdicts_;
+  ReasonTexts reason_texts_;
   PlannedRun planned_;
   Adviser adviser_;
   Stamp next_stamp_ = 1;

@@ -1,6 +1,7 @@
 // What the Python binding calls: the core's functions in shapes that Cython can say. No Python.h here.
 #pragma once
 
+#include <cstring>
 #include <span>
 #include <string>
 #include <utility>
@@ -43,6 +44,25 @@ inline ColumnBuffers GatherColumn(const ArrowArray& array, int bits, int offset_
 
 inline bool ColumnIsCanonical(const ArrowArray& array, int bits, int offset_bytes) {
   return IsCanonical(array, {bits, offset_bytes});
+}
+
+// Gives a decoded program what it calls; `compiled` is an address, or 0.
+inline void LinkFunction(Code* code, size_t index, uintptr_t compiled, UserFunction::Host host, void* context) {
+  UserFunction& function = code->functions.at(index);
+  function.compiled = reinterpret_cast<UserFunction::Compiled>(compiled);
+  function.host = host;
+  function.context = context;
+}
+
+inline void FailRow(UserCall* call, uint32_t row, const std::string& reason) {
+  call->reasons[row] = call->texts->Add(reason);
+}
+
+// `at` counts results, then rows. A string is copied.
+inline void SetResult(UserCall* call, size_t at, Value value, bool is_string) {
+  if (is_string) value.s = call->strings->Copy(value.s);
+  std::memcpy(&call->result_low[at], &value, 8);
+  std::memcpy(&call->result_high[at], reinterpret_cast<const char*>(&value) + 8, 8);
 }
 
 inline void SetDecimal(Value* value, int64_t low, int64_t high) {

@@ -17,6 +17,7 @@ from .errors import (
     TraceError,
 )
 from .program import Program
+from .udf import udf
 from .words import absolute as abs
 from .words import all_of as all
 from .words import any_of as any
@@ -29,9 +30,8 @@ __version__ = "0.1.0"
 
 __all__ = [
     "App", "ClosedError", "Config", "ConfigError", "Engine", "EpochError", "FencedError", "LateError", "LimitError",
-    "MorphsparkError", "Program", "SchemaError", "Sink", "StateDirectory", "StateError",
-    "TraceError",
-    "abs", "all", "any", "coalesce", "count", "each", "max", "mean", "min", "require", "sum", "when", "where",
+    "MorphsparkError", "Program", "SchemaError", "Sink", "StateDirectory", "StateError", "TraceError",
+    "abs", "all", "any", "coalesce", "count", "each", "max", "mean", "min", "require", "sum", "udf", "when", "where",
 ]  # fmt: skip
 
 

@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from .callee import Callee
+
 class Engine:
     commits: int
     def __init__(self, tables: Sequence[tuple[list[int], list[int], tuple[Any, ...] | None]], threads: int) -> None: ...
@@ -42,6 +44,7 @@ class Engine:
 class Program:
     kinds: list[tuple[int, int]]
     order_kinds: list[int]
+    functions: list[Callee]
     def __init__(
         self,
         engine: Engine,
@@ -49,6 +52,7 @@ class Program:
         strings: Sequence[bytes],
         kinds: Sequence[tuple[int, int]],
         order_kinds: Sequence[int],
+        functions: Sequence[tuple[Callee, list[int], list[int]]],
     ) -> None: ...
 
 class Epoch:

@@ -1,9 +1,11 @@
 # cython: language_level=3
 """The C++ core as Python objects: each method unwraps, releases the GIL, makes one call, wraps."""
 
+from cpython.bytearray cimport PyByteArray_FromStringAndSize
 from cpython.exc cimport PyErr_Occurred
 from cpython.pycapsule cimport PyCapsule_GetPointer
 from libc.stdint cimport int64_t, uint32_t, uint64_t, uintptr_t
+from libc.string cimport memcpy
 from libcpp cimport bool as cbool
 from libcpp.memory cimport unique_ptr
 from libcpp.string cimport string
@@ -15,6 +17,7 @@ from morphspark cimport _native
 
 import pyarrow as pa
 
+from morphspark.callee import UserFailure
 from morphspark.errors import LateError, LimitError
 
 cdef extern from "Python.h":
@@ -109,6 +112,77 @@ cdef _native.Value to_value(value, int kind, vector[string]* text):
     else:
         result.i = value
     return result
+
+
+cdef cbool call_user(void* context, _native.UserCall* call) noexcept with gil:
+    """Run a user function (a LinkedFunction) for all rows of a call; False if the epoch must end."""
+    cdef LinkedFunction function = <LinkedFunction> context
+    cdef uint32_t row
+    try:
+        if function.callee.vector and call.rows > 1 and answer_all(function, call):
+            return True
+        for row in range(call.rows):
+            answer_row(function, call, row)
+        return True
+    except BaseException as error:
+        function.callee.interrupt = error
+        return False
+
+
+cdef bint answer_all(LinkedFunction function, _native.UserCall* call) except -1:
+    """False if the call failed: then nobody knows which rows did."""
+    cdef const int64_t[::1] found
+    cdef Py_ssize_t index, rows = call.rows
+    words = []
+    for index in range(len(function.given)):
+        words.append(PyByteArray_FromStringAndSize(<const char*> (call.low + index * rows), 8 * rows))
+    results = function.callee.call_all(rows, words)
+    if results is None:
+        return False
+    for index in range(len(function.results)):
+        found = results[index]
+        memcpy(call.result_low + index * rows, &found[0], 8 * rows)
+    return True
+
+
+cdef answer_row(LinkedFunction function, _native.UserCall* call, uint32_t row):
+    cdef vector[string] text
+    cdef size_t at
+    given = [argument(call, index * call.rows + row, kind) for index, kind in enumerate(function.given)]
+    try:
+        results = function.callee.call(given)
+    except UserFailure as failure:
+        _native.FailRow(call, row, failure.reason.encode())
+        return
+    for index, (value, kind) in enumerate(zip(results, function.results)):
+        at = index * call.rows + row
+        call.result_null[at] = value is None
+        if value is not None:
+            text.clear()
+            _native.SetResult(call, at, to_value(value, kind, &text), kind == 4)
+
+
+cdef argument(const _native.UserCall* call, size_t at, int kind):
+    """A value of values.py."""
+    if kind == 4:
+        return (<const char*> <uintptr_t> call.low[at])[:call.high[at]].decode()
+    if kind == 6:
+        return <object> call.high[at] << 64 | <uint64_t> call.low[at]
+    if kind == 3:
+        return (<const double*> call.low)[at]
+    return call.low[at] != 0 if kind == 1 else call.low[at]
+
+
+cdef class LinkedFunction:
+    """A callee, and the kinds of its values."""
+
+    cdef object callee
+    cdef list given, results
+
+    def __cinit__(self, callee, given, results):
+        self.callee = callee
+        self.given = given
+        self.results = results
 
 
 cdef fill_spec(_native.TableSpec* spec, keys, columns, default):
@@ -220,6 +294,7 @@ cdef class Engine:
         fill_input(&epoch, &views, &text, keep, program, given)
         with nogil:
             status = self.engine.Execute(epoch, &result.result)
+        program.raise_interrupt()
         check(status)
         return result
 
@@ -350,14 +425,28 @@ cdef class Program:
     cdef _native.Code* code
     cdef readonly list kinds
     cdef readonly list order_kinds
+    cdef readonly list functions
+    cdef list linked  # the code points to them
 
-    def __cinit__(self, Engine engine, words, strings, kinds, order_kinds):
+    def __cinit__(self, Engine engine, words, strings, kinds, order_kinds, functions):
+        """functions: (callee, kinds of its arguments, kinds of its results) each, in the order of the code."""
         cdef vector[int64_t] encoded = words
         cdef vector[string] texts = strings
         self.kinds = list(kinds)
         self.order_kinds = list(order_kinds)
         self.code = new _native.Code()
         check(_native.Decode(encoded, move(texts), engine.engine[0], self.code))
+        self.functions = [callee for callee, _, _ in functions]
+        self.linked = [LinkedFunction(*one) for one in functions]
+        for index, one in enumerate(self.linked):
+            _native.LinkFunction(self.code, index, self.functions[index].address, call_user, <void*> one)
+
+    cdef raise_interrupt(self):
+        """What ended the epoch from inside of a user function."""
+        for callee in self.functions:
+            if callee.interrupt is not None:
+                error, callee.interrupt = callee.interrupt, None
+                raise error
 
     def __dealloc__(self):
         del self.code

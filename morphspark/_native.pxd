@@ -1,5 +1,5 @@
 # Declarations of the C++ core: names and shapes only.
-from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
 from libcpp cimport bool as cbool
 from libcpp.memory cimport unique_ptr
 from libcpp.optional cimport optional
@@ -81,6 +81,16 @@ cdef extern from "state/snapshot.h" namespace "morphspark" nogil:
 cdef extern from "program/code.h" namespace "morphspark" nogil:
     cdef cppclass Code:
         pass
+
+
+cdef extern from "program/user_function.h" namespace "morphspark" nogil:
+    cdef cppclass UserCall:
+        uint32_t rows
+        const int64_t* low
+        const int64_t* high
+        int64_t* result_low
+        int64_t* result_high
+        uint8_t* result_null
 
 
 cdef extern from "plan/order.h" namespace "morphspark" nogil:
@@ -236,4 +246,8 @@ cdef extern from "python_bridge.h" namespace "morphspark::bridge" nogil:
     ColumnBuffers GatherColumn(const ArrowArray& array, int bits, int offset_bytes, cbool identity,
                                const int64_t* order, int64_t rows, ThreadPool* pool) except +
     cbool ColumnIsCanonical(const ArrowArray& array, int bits, int offset_bytes)
+    void LinkFunction(Code* code, size_t index, uintptr_t compiled, cbool (*host)(void*, UserCall*) noexcept,
+                      void* context) except +
+    void FailRow(UserCall* call, uint32_t row, const string& reason) except +
+    void SetResult(UserCall* call, size_t at, Value value, cbool is_string) except +
     void SetDecimal(Value* value, int64_t low, int64_t high)

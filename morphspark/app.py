@@ -119,6 +119,7 @@ class App:
 
         def decorate(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
             transaction = trace.trace(function, accepted, self.events, self._tables)
+            self._check_functions(transaction)
             if any(transaction.name == one.name for one in self._transactions):
                 raise TraceError(f"transaction {transaction.name!r} is defined twice")
             self._transactions.append(transaction)
@@ -159,6 +160,13 @@ class App:
 
         return Engine(self, path, config, read_only=read_only, evolve=evolve, query_id=query_id)
 
+    def _check_functions(self, transaction: Transaction) -> None:
+        """A program knows functions by their names."""
+        known = {function.name: function for one in self._transactions for function in one.functions}
+        for function in transaction.functions:
+            if known.get(function.name, function).live is not function.live:
+                raise TraceError(f"{transaction.name}: two functions are called {function.name!r}; rename one")
+
     def _on_values(self, column: str, value: Any) -> tuple[Const, ...]:
         several = value if isinstance(value, list | tuple | set | frozenset) else [value]
         if isinstance(value, set | frozenset):  # its order changes from process to process, the program must not
@@ -184,13 +192,15 @@ class App:
     # An app travels to a Spark Connect server as its program: the traced functions are not needed there.
     def __getstate__(self) -> dict[str, Any]:
         events = None if self.events is None else {name: str(kind) for name, kind in self.events.items()}
-        return {"program": self.program.to_json(), "events": events, "late": self.late}
+        functions = [one.live for one in self.program.functions]
+        return {"program": self.program.to_json(), "events": events, "late": self.late, "functions": functions}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         program = Program.from_json(state["program"])
         self.__init__(program.name, program.order_by, state["events"], state["late"], program.seed)  # type: ignore[misc]
         self._tables = {table.name: table for table in program.tables}
         self._transactions = list(program.transactions)
+        self._user_functions = state["functions"]  # the program finds them by name and hash while they live
 
 
 def check_on_type(column: str, kind: Type, value: Const) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from . import infer, types
+from . import callee, infer, types
 from .app import check_on_type, check_order_type
 from .errors import SchemaError
 from .program import Column, Const, Element, Operand, Program, Ref, Step, TableSpec, Transaction
@@ -104,6 +104,12 @@ def _step_type(program: Program, step: Step, bound: BoundTransaction) -> Type:
         return infer.reduction_type(step.text, bound.accumulated.get(begin, types.NULL))
     if step.op == "exists":
         return types.BOOL
+    if step.op == "call":
+        function = bound.transaction.function_of(step)
+        callee.check_call(function, given)
+        return function.results[0]
+    if step.op == "result":
+        return bound.transaction.function_of(step).results[int(step.text)]
     if step.op in ("begin", "end", "delete"):
         return types.NULL
     return infer.result_type(step.op, given)

@@ -42,6 +42,7 @@ class Outcome:
     last_key: tuple[Any, ...] | None
     seconds: Mapping[str, float] = field(default_factory=dict)  # per stage
     batches: Sequence[Mapping[str, Any]] = ()  # how each batch was run, in order
+    python: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # functions under the GIL: what they took
 
 
 class Core(Protocol):

@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 from . import types
 from .app import App, Table
 from .bind import BoundProgram, bind
+from .callee import check_log
 from .calls import CallResult, call_batch, call_program
 from .columns import Batch, admit, as_table, canonical, check_strings, one_chunk
 from .config import Config
@@ -97,9 +98,9 @@ class Engine:
             raise ConfigError(f"config=…: expected an ms.Config(…), got a {type(config).__name__}")
         check_evolve(evolve)
         self.app = app
-        self.config = config or Config()
-        self.metrics = Metrics()
         self.program = app.program
+        self.config = check_log(self.program, config or Config(), path is not None)
+        self.metrics = Metrics()
         if isinstance(self.config.strategy, Mapping):
             check_names(self.config.strategy, [one.name for one in self.program.transactions])
         self.read_only = read_only
@@ -616,6 +617,7 @@ class Engine:
                 **clock.laps_ms,
                 **{f"core_{stage}_ms": seconds * 1e3 for stage, seconds in outcome.seconds.items()},
                 **breakdown(outcome.batches, self.config.thread_count),
+                "python": dict(outcome.python),
                 "batches": list(outcome.batches),
             }
         )

@@ -14,6 +14,7 @@ from typing import Any
 
 from . import types, values
 from .bind import BoundProgram, BoundTransaction
+from .callee import Callee, callee
 from .program import Column, Const, Element, Guard, Operand, Ref, Step, loop_starts, reasons
 from .types import FLOAT64, INT64, NULL, Type
 
@@ -100,12 +101,13 @@ OPS = {
             "Begin",
             "Accumulate",
             "Reduce",
+            "Call",
             "Emit",
             "Work",
         ]
     )
 }
-FAILURES = ("null0", "null1", "null2", "overflow", "division", "key", "missing", "exists", "list", "require")
+FAILURES = ("null0", "null1", "null2", "overflow", "division", "key", "missing", "exists", "list", "require", "udf")
 REDUCTIONS = ("sum", "count", "min", "max", "mean", "any", "all")
 WORK_KINDS = ("smooth", "branchy")
 COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
@@ -132,6 +134,7 @@ def _storage_letter(kind: Type) -> str:
 class Lowered:
     words: list[int]
     strings: list[bytes]
+    functions: list[Callee]
 
 
 @dataclass
@@ -145,6 +148,7 @@ class _Shared:
     reasons: dict[str, int] = field(default_factory=lambda: {"": 0})
     blocks: list[int] = field(default_factory=lambda: [0] * len(FAILURES))
     sites: dict[tuple[int, bool, tuple[int, ...]], int] = field(default_factory=dict)
+    functions: dict[tuple[str, tuple[Type, ...]], Callee] = field(default_factory=dict)
 
     def string(self, text: str) -> int:
         return self.strings.setdefault(text.encode(), len(self.strings))
@@ -179,18 +183,24 @@ def lower(bound: BoundProgram) -> Lowered:
         *_listed([reason] for reason in order_reasons),
         *_listed([table, int(of_element), *_listed([part] for part in key)] for table, of_element, key in shared.sites),
         *_listed([kind_code(kind)] for kind in bound.returns.values()),
+        *_listed(map(_function_words, shared.functions.values())),
         *_listed([reason] for reason in shared.blocks),
         *_listed([shared.string(text)] for text in shared.reasons),
         *_listed([kind_code(const.type), *_value_words(const.value, const.type, shared)] for const in shared.constants),
         *_listed(parts),
     ]
-    return Lowered(words, list(shared.strings))
+    return Lowered(words, list(shared.strings), list(shared.functions.values()))
 
 
 def _listed(items: Iterable[Sequence[int]]) -> list[int]:
     """A list in the encoding: how many, then each."""
     listed = list(items)
     return [len(listed), *(word for item in listed for word in item)]
+
+
+def _function_words(function: Callee) -> list[int]:
+    given, results = (_listed([kind_code(kind)] for kind in kinds) for kinds in (function.given, function.results))
+    return [int(function.nullable), *given, *results]
 
 
 def _collect_constants(bound: BoundTransaction, shared: _Shared) -> None:
@@ -250,6 +260,7 @@ class _TransactionLowering:
         self.rows: list[tuple[int, int]] = []  # (register, site) of rows that the event names
         self.loops: dict[int, dict[str, Any]] = {}  # each's step → what the machine must know
         self.accumulators: dict[int, int] = {}  # begin's step → number
+        self.called: dict[int, int] = {}  # call's step → register of its first result
         self.sites: dict[int, None] = {}
         self.first_step = len(shared.constants)
         self.registers = self.first_step + len(self.steps) + 1
@@ -548,6 +559,29 @@ class _TransactionLowering:
 
     def _when(self, index: int, step: Step, dst: int) -> None:
         self.emit("When", dst, self.register(step.args[0]))
+
+    # -- user functions
+
+    def _call(self, index: int, step: Step, dst: int) -> None:
+        self.need_all(index, step)
+        kinds = tuple(kind for _, kind in self._operands(step))
+        if NULL in kinds:
+            return  # it has failed
+        spec = self.bound.transaction.function_of(step)
+        if (spec.name, kinds) not in self.shared.functions:
+            self.shared.functions[spec.name, kinds] = callee(spec, kinds)
+        number = list(self.shared.functions).index((spec.name, kinds))
+        first = self.temporary(len(kinds)) if kinds else 0
+        for offset, arg in enumerate(step.args):
+            self.emit("Copy", first + offset, self.register(arg))
+        several = len(spec.results) > 1
+        self.called[index] = self.temporary(len(spec.results)) if several else dst
+        self.emit("Call", self.called[index], first, len(kinds), len(spec.results), aux=number)
+
+    def _result(self, index: int, step: Step, dst: int) -> None:
+        call = step.args[0].step  # type: ignore[union-attr]
+        if call in self.called:
+            self.emit("Copy", dst, self.called[call] + int(step.text))
 
     # -- state
 

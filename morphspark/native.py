@@ -11,6 +11,7 @@ from . import _core, types
 from .app import LATE_POLICIES
 from .arrow_values import to_values
 from .bind import BoundProgram
+from .callee import begin, spent
 from .columns import Batch, canonical, decoded, trimmed, without_idle_validity
 from .config import Config
 from .core import DELETED_COLUMN, Outcome, Progress, check_rows, late_message, rows_schema
@@ -69,8 +70,11 @@ class NativeCore:
 
     def execute(self, bound: BoundProgram, batch: Batch, progress: Progress, late: str) -> Outcome:
         order_by = bound.program.order_by
+        given = self._input(bound, batch, progress, late)
+        functions = given[0].functions
+        begin(functions)
         try:
-            epoch = self._engine.execute(*self._input(bound, batch, progress, late))
+            epoch = self._engine.execute(*given)
         except LateError as error:
             raise LateError(late_message(int(str(error)), order_by)) from None
         watermark, last_key = _advance(epoch, bound, batch, progress)
@@ -83,6 +87,7 @@ class NativeCore:
             columns=_columns(epoch, bound),
             watermark=watermark,
             last_key=last_key,
+            python=spent(functions),
         )
 
     def explain(self, bound: BoundProgram, batch: Batch, progress: Progress) -> dict[str, Any] | None:
@@ -161,8 +166,11 @@ class NativeCore:
         if self._compiled is None or self._compiled[0] is not bound:
             lowered = lower(bound)
             kinds = [_kinds(kind) for kind in bound.events.values()]
+            functions = [
+                (one, list(map(kind_code, one.given)), list(map(kind_code, one.results))) for one in lowered.functions
+            ]
             order_kinds = [kind_code(bound.events[name]) for name in bound.program.order_by]
-            program = _core.Program(self._engine, lowered.words, lowered.strings, kinds, order_kinds)
+            program = _core.Program(self._engine, lowered.words, lowered.strings, kinds, order_kinds, functions)
             self._compiled = (bound, program)
         return self._compiled[1]
 

@@ -6,6 +6,7 @@ operands, and the guard under which it happens; step i's result is `Ref(i)`. The
 
     values       add sub mul div floordiv mod neg abs min max          eq ne lt le gt ge
                  and or xor not where coalesce is_null                 begin … reduce (a reduction)
+    functions    call (of the user's)   result (one of several)
     state        row (a handle)   read   exists                        write   insert   delete
     control      require   when   each   end   accumulate
     benchmarks   work (its argument, after some arithmetic)
@@ -82,8 +83,21 @@ class Step:
     guard: Guard = ()
     table: str = ""  # of row, and of every access to one
     columns: tuple[str, ...] = ()  # read, write: one; insert: all, in the order of args[1:]
-    text: str = ""  # require: the message; begin, accumulate, reduce: the kind of reduction; work: kind:rounds
+    # require: the message; begin, accumulate, reduce: the kind of reduction; call: the function; result: which; work:
+    # kind:rounds
+    text: str = ""
     source: str = field(default="", compare=False)  # "file:line" of the user's code, for errors only
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionSpec:
+    """A user function that a transaction calls (udf.py)."""
+
+    name: str
+    kind: str  # "compiled", "vector" or "python"
+    results: tuple[Type, ...]
+    hash: str  # of its source and what it takes from outside
+    live: Any = field(default=None, compare=False, repr=False)  # itself, in the process that defined it
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +106,13 @@ class Transaction:
     on: tuple[tuple[str, tuple[Const, ...]], ...]  # column → accepted values; all must match
     steps: tuple[Step, ...]
     returns: tuple[tuple[str, Operand], ...]
+    functions: tuple[FunctionSpec, ...] = ()
+
+    def function_of(self, step: Step) -> FunctionSpec:
+        """What a `call` calls, or whose `result` it is."""
+        if step.op == "result":
+            step = self.steps[step.args[0].step]  # type: ignore[union-attr]
+        return next(one for one in self.functions if one.name == step.text)
 
     @property
     def event_columns(self) -> list[str]:
@@ -146,6 +167,10 @@ class Program:
         for transaction in self.transactions:
             found.update(dict.fromkeys(transaction.event_columns))
         return list(found)
+
+    @property
+    def functions(self) -> list[FunctionSpec]:
+        return list(dict.fromkeys(one for transaction in self.transactions for one in transaction.functions))
 
     @property
     def hash(self) -> str:
@@ -323,6 +348,10 @@ class Renderer:
             return f"{step.text}({'' if reduced is None else self.operand(reduced)})"
         if step.op in ("when", "begin"):
             return args[0] if args else step.text
+        if step.op == "call":
+            return f"{step.text}({', '.join(args)})"
+        if step.op == "result":
+            return f"{args[0]}[{step.text}]"
         prefix = {"neg": "-", "not": "~"}.get(step.op)
         if prefix:
             return f"{prefix}{args[0]}"
@@ -339,7 +368,7 @@ def reasons(transaction: Transaction) -> list[dict[str, str]]:
     """For each step, the `_reason` of every way in which it can fail: failure → text.
 
     Failures: `null0`, `null1`, … (operand i is null), `overflow`, `division`, `key`, `missing`, `exists`,
-    `list`, `require`. Both engines take their texts from here.
+    `list`, `require`, `udf` (where the function itself says no more). Both engines take their texts from here.
     """
     show = Renderer(transaction)
     return [_step_reasons(step, index, show) for index, step in enumerate(transaction.steps)]
@@ -358,6 +387,8 @@ def _step_reasons(step: Step, index: int, show: Renderer) -> dict[str, str]:
         found["exists"] = f"exists: {step.table}"
     if step.op == "each":
         found["list"] = f"list: {', '.join(show.name(arg) for arg in step.args)} differ in length"
+    if step.op == "call":
+        found["udf"] = f"udf: {step.text}: failed"
     if step.op == "require":
         found["require"] = f"require: {step.text}"
     return found
@@ -516,6 +547,7 @@ def _program_to_data(program: Program) -> dict[str, Any]:
         ],
         "transactions": [
             {
+                **_functions_to_data(transaction),
                 "name": transaction.name,
                 "on": [[column, [_operand_to_data(v) for v in values]] for column, values in transaction.on],
                 "steps": [_step_to_data(step) for step in transaction.steps],
@@ -524,6 +556,17 @@ def _program_to_data(program: Program) -> dict[str, Any]:
             for transaction in program.transactions
         ],
     }  # fmt: skip
+
+
+def _functions_to_data(transaction: Transaction) -> dict[str, Any]:
+    if not transaction.functions:
+        return {}
+    return {"functions": [[one.name, one.kind, list(map(str, one.results)), one.hash] for one in transaction.functions]}
+
+
+def _function_from_data(data: list[Any]) -> FunctionSpec:
+    name, kind, results, hashed = data
+    return FunctionSpec(name, kind, tuple(map(_type_from_text, results)), hashed)
 
 
 def _program_from_data(data: dict[str, Any]) -> Program:
@@ -540,6 +583,7 @@ def _program_from_data(data: dict[str, Any]) -> Program:
                 on=tuple((column, tuple(map(_operand_from_data, values))) for column, values in one["on"]),
                 steps=tuple(map(_step_from_data, one["steps"])),
                 returns=tuple((name, _operand_from_data(operand)) for name, operand in one["returns"]),
+                functions=tuple(map(_function_from_data, one.get("functions", ()))),
             )
             for one in data["transactions"]
         ),

@@ -7,6 +7,7 @@ Where the two disagree, read this file and `values.py` beside the semantics and 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from . import types, values
 from .app import App
 from .arrow_values import to_array, to_values
 from .bind import BoundProgram, BoundTransaction
+from .callee import Callee, UserFailure, begin, callee, spent
 from .columns import Batch, canonical, decoded
 from .config import Config
 from .core import DELETED_COLUMN, Outcome, Progress, check_rows, late_message
@@ -44,6 +46,7 @@ class ReferenceCore:
         self._written: dict[tuple[str, Key], None] = {}  # rows that the executed epoch wrote, in order
         self._snapshot: dict[str, list[tuple[Any, ...]]] | None = None  # rows that were not read yet
         self._max_string_bytes = config.max_string_bytes
+        self._callees: dict[Any, Callee] = {}
         self.commits = 0
 
     def load(self, table: TableSpec, rows: pa.RecordBatch) -> None:
@@ -55,12 +58,14 @@ class ReferenceCore:
         order, diverted, late_count = _order(events, progress, late)
         self._before = {name: dict(rows) for name, rows in self._tables.items()}
         self._written = {}
+        begin(self._callees.values())
         try:
             results = [self._run(bound, events, row) for row in order]
         except BaseException:
             self.rollback()
             raise
-        return _outcome(bound, events, order, diverted, late_count, results, progress)
+        outcome = _outcome(bound, events, order, diverted, late_count, results, progress)
+        return replace(outcome, python=spent(self._callees.values()))
 
     def explain(self, bound: BoundProgram, batch: Batch, progress: Progress) -> dict[str, Any] | None:
         return None  # it plans nothing
@@ -141,7 +146,7 @@ class ReferenceCore:
                 break
         else:
             return Result("unmatched", None)
-        run = Run(bound, transaction, events, row, self._tables, self._max_string_bytes)
+        run = Run(bound, transaction, events, row, self._tables, self._max_string_bytes, self._callees)
         try:
             returned = run.run()
         except Abort as abort:
@@ -274,7 +279,9 @@ class Run:
         row: int,
         tables: dict[str, dict[Key, Row]],
         max_string_bytes: int,
+        callees: dict[Any, Callee],
     ):
+        self.callees = callees
         self.program = bound.program
         self.returned_types = bound.returns
         self.bound = transaction
@@ -385,6 +392,10 @@ class Run:
         if op in ("min", "max"):
             converted = [values.convert(one, type_of(arg), result) for one, arg in zip(given, args, strict=True)]
             return values.extreme(op, converted, result)
+        if op == "call":
+            return self._call(step, given)
+        if op == "result":
+            return given[0][int(step.text)]
         if op == "require":
             if not given[0]:
                 raise Failure("require")
@@ -400,6 +411,17 @@ class Run:
         begin = args[0]
         assert isinstance(begin, Ref)
         return values.reduce(step.text, given[0], self.bound.accumulated.get(begin.step, types.NULL), result)
+
+    def _call(self, step: Step, given: list[Any]) -> Any:
+        spec = self.bound.transaction.function_of(step)
+        key = (spec, tuple(map(self.bound.type_of, step.args)))
+        if key not in self.callees:
+            self.callees[key] = callee(*key)
+        try:
+            results = tuple(map(self._limited, self.callees[key].call(given)))
+        except UserFailure as failure:
+            raise Abort(failure.reason) from None
+        return results if len(results) > 1 else results[0]
 
     def _coalesce(self, args: tuple[Operand, ...], result: Type) -> Any:
         for arg in args:

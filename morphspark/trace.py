@@ -29,6 +29,7 @@ from .program import (
     Column,
     Const,
     Element,
+    FunctionSpec,
     Guard,
     Operand,
     Ref,
@@ -106,6 +107,10 @@ def trace_error(message: str) -> TraceError:
     return TraceError(where + message)
 
 
+def active_tracer() -> Tracer | None:
+    return _current.get()
+
+
 def current_tracer(what: str) -> Tracer:
     tracer = _current.get()
     if tracer is None:
@@ -164,6 +169,7 @@ class Tracer:
         self.scope = self.root = Scope(None, -1)
         self.block: Guard = ()
         self.loops: list[_Loop] = []
+        self.functions: dict[str, FunctionSpec] = {}  # that it calls
         self.abandoned = False
 
     # -- values
@@ -213,6 +219,11 @@ class Tracer:
             rule(*args)
         except infer.Mismatch as error:
             raise trace_error(str(error)) from None
+
+    def uses(self, function: FunctionSpec) -> None:
+        """The transaction calls a user function."""
+        if self.functions.setdefault(function.name, function).live is not function.live:
+            raise trace_error(f"two functions are called {function.name!r}; rename one")
 
     def _check_open(self, value: Value) -> None:
         if value.tracer is not self:
@@ -303,7 +314,8 @@ class Tracer:
         if self.abandoned or self.loops:
             raise trace_error(_BREAK)
         returns = self._returns(result)
-        return Transaction(self.name, on, tuple(analyse_guards(self.steps, returns)), tuple(returns))
+        steps = tuple(analyse_guards(self.steps, returns))
+        return Transaction(self.name, on, steps, tuple(returns), tuple(self.functions.values()))
 
     def _returns(self, result: Any) -> list[tuple[str, Operand]]:
         if result is None:

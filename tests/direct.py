@@ -11,6 +11,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
+import functions
 import model as m
 
 from morphspark.types import FLOAT64, Type
@@ -260,8 +261,20 @@ class Run:
             return self.reduce(node)
         if isinstance(node, m.ReduceOf):
             return self.reduce_of(node)
+        if isinstance(node, m.Call):
+            return self.call(node)
         assert isinstance(node, m.Op)
         return operate(node.op, [self.value(arg) for arg in node.args], [arg.type for arg in node.args], node.type)
+
+    def call(self, node: m.Call) -> Any:
+        given = [self.value(arg) for arg in node.args]
+        if None in given:
+            raise Abort("null")
+        try:
+            found = functions.FUNCTIONS[node.name].direct(*given)
+        except functions.Failed as failed:
+            raise Abort(f"udf: {node.name}: {failed}") from None
+        return found if node.part is None else found[node.part]
 
     def elements(self, lists: tuple[m.Col, ...]) -> list[tuple]:
         columns = [self.event[one.name] or [] for one in lists]

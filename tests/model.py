@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
+import functions
+
 from morphspark.types import BOOL, FLOAT64, INT64, STRING, TIMESTAMP, Type, between
 
 # ------------------------------------------------------------------------------------------------ expressions
@@ -94,6 +96,15 @@ class ReduceOf(Expr):
     @property
     def taken(self) -> Type:
         return unify([value.type for value in self.values]) if self.values else INT64
+
+
+@dataclass(frozen=True)
+class Call(Expr):
+    """A user function (functions.py); of several results, one."""
+
+    name: str
+    args: tuple[Expr, ...]
+    part: int | None = None
 
 
 # ------------------------------------------------------------------------------------------------- statements
@@ -246,7 +257,7 @@ def walk(node: Any, side: bool = False):
     yield node, side
     if isinstance(node, Read | Exists):
         yield from walk(node.row, side)
-    elif isinstance(node, Op):
+    elif isinstance(node, Op | Call):
         for arg in node.args:
             yield from walk(arg, side)
     elif isinstance(node, Where):
@@ -318,6 +329,7 @@ def source(app: AppModel) -> str:
     text = [_transaction_source(one) for one in app.transactions]
     if any("kept(" in one for one in text):
         lines.append(_KEPT)
+    lines += [one.source for name, one in functions.FUNCTIONS.items() if any(f"{name}(" in body for body in text)]
     return "\n".join([*lines, *text])
 
 
@@ -396,6 +408,9 @@ def text(node: Any) -> str:
         return f"ms.where({text(node.condition)}, {text(node.chosen)}, {text(node.other)})"
     if isinstance(node, Reduce):
         return _reduce_text(node)
+    if isinstance(node, Call):
+        part = "" if node.part is None else f"[{node.part}]"
+        return f"{node.name}({', '.join(map(text, node.args))}){part}"
     if isinstance(node, ReduceOf):
         return f"ms.{node.kind}([{', '.join(map(text, node.values))}])"
     assert isinstance(node, Op)

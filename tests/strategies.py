@@ -14,6 +14,7 @@ from decimal import Decimal
 from functools import cache
 from typing import Any
 
+import functions
 import model as m
 import pyarrow as pa
 import scenario
@@ -299,7 +300,16 @@ class AppMaker:
     def expr(self, kind: Type, depth: int) -> m.Expr:
         if depth == 0 or self.choose.maybe(4):
             return self.leaf(kind)
-        makers = [self.operator, self.where, self.operator, self.reduce, self.coalesce, self.extreme, self.unary]
+        makers = [
+            self.operator,
+            self.where,
+            self.operator,
+            self.reduce,
+            self.coalesce,
+            self.extreme,
+            self.unary,
+            self.call,
+        ]
         made = self.choose.pick(makers)(kind, depth - 1) if depth else None
         return made if made is not None else self.leaf(kind)
 
@@ -387,6 +397,18 @@ class AppMaker:
             return None
         args = (self.expr(kind, depth), *(self.alike(kind, depth) for _ in range(1 + self.choose.below(2))))
         return m.Op(m.unify([arg.type for arg in args]), self.choose.pick(["min", "max"]), args)
+
+    def call(self, kind: Type, depth: int) -> m.Expr | None:
+        """A user function that gives this type."""
+        found = [
+            (name, part, one)
+            for name, one in functions.FUNCTIONS.items()
+            for part, result in enumerate(one.results)
+            if _category(result) == _category(kind)
+        ]
+        name, part, one = self.choose.pick(found)
+        args = tuple(self.expr(wanted, depth) for wanted in one.given)
+        return m.Call(one.results[part], name, args, part if len(one.results) > 1 else None)
 
     def alike(self, kind: Type, depth: int) -> m.Expr:
         """An expression that can stand beside one of this type without changing the kind of the result."""

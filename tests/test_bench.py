@@ -17,6 +17,7 @@ from morphspark.bench.report import Report
 from morphspark.bench.scale import FULL, QUICK, TINY, Turns
 from morphspark.bench.work import FREE
 from morphspark.bench.workloads import ledger
+from morphspark.bench.workloads.checked_ledger import CheckedLedger, by_builtin
 from morphspark.bench.workloads.grep_lists import GrepLists
 from morphspark.bench.workloads.grep_sum import GrepSum
 from morphspark.bench.workloads.grid import grid
@@ -35,9 +36,17 @@ SUITES = {
     "regret": ["mean", "share_090", "min"],
     "breakdown": ["plan_mops_per_core"],
     "memory": ["peak_vs_serial", "graph_bytes_per_operation", "bytes_per_version"],
+    "udf": [
+        "numba_vs_builtin",
+        "python_vs_builtin",
+        "model_one_row_us",
+        "vector_vs_per_event",
+        "auto_vs_per_event",
+    ],
     "scaling": ["parallel_efficiency", "speedup_of_best", "speedup_of_independent_threads", "speedup_of_graph"],
 }
 SMALL = {"events": 300, "keys": 50}
+CHECKED = CheckedLedger(by_builtin, **SMALL)
 
 
 @pytest.mark.parametrize("name", SUITES)
@@ -107,7 +116,9 @@ def test_a_plot_that_can_not_be_drawn_fails_before_the_run(tmp_path, capsys, mon
 # ------------------------------------------------------------------------------------------- workloads
 
 
-@pytest.mark.parametrize("knobs", [Ledger(**SMALL), GrepSum(**SMALL), GrepLists(**SMALL), TollProcessing(events=300)])
+@pytest.mark.parametrize(
+    "knobs", [Ledger(**SMALL), GrepSum(**SMALL), GrepLists(**SMALL), TollProcessing(events=300), CHECKED]
+)
 def test_batches_are_functions_of_knobs_and_number(knobs):
     workload = knobs.workload()
     assert workload.batch(3).equals(knobs.workload().batch(3))

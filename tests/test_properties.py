@@ -11,8 +11,10 @@ from collections import Counter
 from fractions import Fraction
 
 import hypothesis
+import model as m
 import pyarrow as pa
 from direct import Direct
+from functions import FUNCTIONS
 from hypothesis import given, settings
 from strategies import Story, stories
 
@@ -27,15 +29,19 @@ EXAMPLES = 850
 
 RUNS_WANTED = 5_000  # (app, batch, schedule)
 RUNS_WANTED_OF_EACH = 40
+APPS_WANTED_OF_EACH = 10  # that call a function
 
 pairs = {"engines": 0, "direct": 0}
 runs: Counter[str] = Counter()  # by strategy
+called: Counter[str] = Counter()  # apps, by user function
 
 
 def check(story: Story) -> None:
     """Run a story on all engines; compare with the direct evaluation where that is defined."""
     typed = all(kind is not None for one in story.epochs for kind in one.kinds.values())
     direct = Direct(story.app) if story.app.forced and typed else None
+    source = m.source(story.app)
+    called.update(name for name in FUNCTIONS if f"def {name}(" in source)
     with both_engines(story.build(), story.config, story.schedules) as engines:
         for name, table in story.initial.items():
             engines.load(name, table)
@@ -144,4 +150,5 @@ def test_enough_pairs():
         assert runs.total() >= RUNS_WANTED
         assert all(runs[name] >= RUNS_WANTED_OF_EACH for name in (*NAMES, "nested"))
         assert pairs["engines"] >= PAIRS_WANTED
+        assert all(called[name] >= APPS_WANTED_OF_EACH for name in FUNCTIONS), called
         assert pairs["direct"] >= PAIRS_WANTED / 3

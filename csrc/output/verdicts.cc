@@ -50,7 +50,7 @@ ColumnBuffers StatusColumn(std::span<const TransactionStatus> status, ThreadPool
   return column;
 }
 
-ColumnBuffers ReasonColumn(std::span<const ReasonId> reason, std::span<const std::string> texts) {
+ColumnBuffers ReasonColumn(std::span<const ReasonId> reason, const ReasonTexts& texts) {
   ColumnBuffers column;
   column.length = static_cast<int64_t>(reason.size());
   Buffer valid(reason.size());

@@ -12,7 +12,7 @@
 namespace morphspark {
 
 ColumnBuffers StatusColumn(std::span<const TransactionStatus> status, ThreadPool* pool);
-ColumnBuffers ReasonColumn(std::span<const ReasonId> reason, std::span<const std::string> texts);
+ColumnBuffers ReasonColumn(std::span<const ReasonId> reason, const ReasonTexts& texts);
 
 // max(own timestamp, watermark) of every row in transaction order; `watermark` is none before the first epoch.
 ColumnBuffers EffectiveTimestamps(const ColumnView& timestamps, const Order& order,

@@ -119,6 +119,15 @@ Site ReadSite(Reader* in) {
   return site;
 }
 
+UserFunction ReadFunction(Reader* in) {
+  const auto kind = [in] { return in->NextKind(); };
+  UserFunction one;
+  one.nullable = in->NextUpTo(1) != 0;
+  one.arguments = in->List<Kind>(kind);
+  one.results = in->List<Kind>(kind);
+  return one;
+}
+
 Accepted ReadAccepted(Reader* in, const std::vector<std::string>& strings) {
   const auto match = static_cast<Match>(in->NextUpTo(static_cast<int64_t>(Match::kString)));
   const Kind kind = match == Match::kString ? Kind::kString : match == Match::kDecimal ? Kind::kDecimal : Kind::kInt64;
@@ -181,6 +190,7 @@ Status Code::Decode(std::span<const int64_t> words, std::vector<std::string> str
   code.order_reasons = in.Indexes();
   code.sites = in.List<Site>([&] { return ReadSite(&in); });
   code.returned = in.List<ReturnedColumn>([&] { return ReturnedColumn{in.NextKind()}; });
+  code.functions = in.List<UserFunction>([&] { return ReadFunction(&in); });
   code.reason_blocks = in.Indexes();
   code.reasons = in.List<std::string>([&] { return in.NextString(code.strings); });
   code.constants = in.List<Value>([&] {

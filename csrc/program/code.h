@@ -16,6 +16,7 @@
 #include "base/ids.h"
 #include "base/status.h"
 #include "base/value.h"
+#include "program/user_function.h"
 
 namespace morphspark {
 
@@ -41,6 +42,8 @@ namespace morphspark {
   X(Insert) X(Store) X(Delete)                                                                               \
   /* reductions */                                                                                           \
   X(Begin) X(Accumulate) X(Reduce)                                                                           \
+  /* user function aux: c results from dst on, of b arguments from a on */                                   \
+  X(Call)                                                                                                    \
   X(Emit)                                                                                                    \
   /* benchmarks: dst = a, after c rounds of arithmetic of kind aux; see bench/work.h */                      \
   X(Work)
@@ -64,7 +67,8 @@ enum Failure : uint32_t {
   kExistsFailure = 7,
   kListFailure = 8,
   kRequireFailure = 9,
-  kFailures = 10,
+  kUdfFailure = 10,
+  kFailures = 11,
 };
 
 enum class Comparison : uint32_t { kEq, kNe, kLt, kLe, kGt, kGe };
@@ -165,6 +169,7 @@ struct Code {
   std::vector<ReasonId> order_reasons;  // `null: <column>` for each of them
   std::vector<Site> sites;
   std::vector<ReturnedColumn> returned;
+  std::vector<UserFunction> functions;
   std::vector<TransactionCode> transactions;
   std::vector<ReasonId> reason_blocks;
   std::vector<std::string> reasons;  // [0] is empty: no failure

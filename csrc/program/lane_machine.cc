@@ -393,6 +393,68 @@ void LaneMachine::Concat(const Instruction& at) {
   SetNotNull(at.dst);
 }
 
+void LaneMachine::Call(const Instruction& at) {
+  const UserFunction& function = context_.code->functions[at.aux];
+  if (function.compiled != nullptr) {
+    CallCompiled(function, at);
+  } else {
+    CallHosted(function, at);
+  }
+}
+
+void LaneMachine::CallCompiled(const UserFunction& function, const Instruction& at) {
+  const ReasonId otherwise = context_.code->reason_blocks[at.reasons + kUdfFailure];
+  Value* const arguments = memory_.calls.Values(function);
+  Value* const results = arguments + at.b;
+  uint32_t kept = 0;
+  for (uint32_t i = 0; i < active_size_; ++i) {
+    const uint32_t lane = active_[i];
+    for (uint32_t j = 0; j < at.b; ++j) arguments[j] = Of(at.a + j).Get<Value>(lane);
+    if (function.compiled(arguments, arguments, results, results) != 0) [[unlikely]] {
+      reasons_[lane] = ReasonOf(function, arguments, otherwise, &memory_.calls, &memory_.strings, context_.texts);
+      continue;
+    }
+    for (uint32_t j = 0; j < at.c; ++j) Of(at.dst + j).Set(lane, results[j]);
+    active_[kept++] = lane;
+  }
+  active_size_ = kept;
+  for (uint32_t j = 0; j < at.c; ++j) SetNotNull(at.dst + j);
+}
+
+// One call for all lanes.
+void LaneMachine::CallHosted(const UserFunction& function, const Instruction& at) {
+  CallMemory& memory = memory_.calls;
+  UserCall call = memory.Prepare(function, active_size_, &memory_.strings, context_.texts);
+  for (uint32_t j = 0; j < at.b; ++j) {
+    const Lanes from = Of(at.a + j);
+    for (uint32_t i = 0; i < active_size_; ++i) memory.Set(j, i, from.Get<Value>(active_[i]));
+  }
+  CallHost(function, &call);
+  for (uint32_t j = 0; j < at.c; ++j) {
+    if (function.nullable) {
+      PrepareNulls(at.dst + j);
+    } else {
+      SetNotNull(at.dst + j);
+    }
+  }
+  uint32_t kept = 0;
+  for (uint32_t i = 0; i < active_size_; ++i) {
+    const uint32_t lane = active_[i];
+    reasons_[lane] = call.reasons[i];
+    for (uint32_t j = 0; j < at.c; ++j) {
+      const Value value = CallMemory::Result(call, j, i);
+      const bool null = call.result_null[j * call.rows + i];
+      if (reasons_[lane] == kNoReason && ExceedsLimit(function, j, value, null, context_.max_string_bytes))
+        reasons_[lane] = kStringLimit;
+      Of(at.dst + j).Set(lane, value);
+      if (function.nullable) OwnNulls(at.dst + j)[lane] = null;
+    }
+    active_[kept] = lane;
+    kept += reasons_[lane] == kNoReason;
+  }
+  active_size_ = kept;
+}
+
 void LaneMachine::Work(const Instruction& at) {
   NeedA(at);
   const Lanes a = Of(at.a), dst = Of(at.dst);
@@ -630,6 +692,8 @@ void LaneMachine::Step(const Instruction& at, std::span<const int64_t> positions
 
     case Op::kEmit:
       return Emit(at, positions);
+    case Op::kCall:
+      return Call(at);
     case Op::kWork:
       return Work(at);
 

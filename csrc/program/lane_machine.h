@@ -38,8 +38,11 @@ struct LaneMemory {
   Scratch<uint8_t> nulls;  // by register, by lane
   std::vector<uint8_t> may_be_null;
   Arena strings;
+  CallMemory calls;
 
-  uint64_t bytes() const { return words.bytes() + nulls.bytes() + may_be_null.capacity() + strings.reserved(); }
+  uint64_t bytes() const {
+    return words.bytes() + nulls.bytes() + may_be_null.capacity() + strings.reserved() + calls.bytes();
+  }
 };
 
 class LaneMachine {
@@ -126,6 +129,9 @@ class LaneMachine {
   void Update(const Instruction& at);
   void CompareInts(const Instruction& at);
   void Concat(const Instruction& at);
+  void Call(const Instruction& at);
+  void CallCompiled(const UserFunction& function, const Instruction& at);
+  void CallHosted(const UserFunction& function, const Instruction& at);
   void DecimalUp(const Instruction& at);
   void Work(const Instruction& at);
   void Emit(const Instruction& at, std::span<const int64_t> positions);

@@ -402,6 +402,11 @@ ReasonId Machine<Rows>::Execute(const TransactionCode& code, const Instruction* 
         NEED_A();
         RESULT(i, Work(static_cast<WorkKind>(at->aux), r[at->a].i, at->c));
 
+      case Op::kCall:
+        if (const ReasonId reason = Call(*at); reason != kNoReason) [[unlikely]]
+          return reason;
+        break;
+
       case Op::kEmit:
         if (!null[at->a]) (*context_.returned)[at->b].Set(position, r[at->a], frame_.worker_);
         break;
@@ -468,6 +473,38 @@ bool Machine<Rows>::Concat(const Value& a, const Value& b, Value* out) {
   std::memcpy(bytes + a.s.size, b.s.data, b.s.size);
   out->s = {bytes, size};
   return true;
+}
+
+// kNoReason, or why it failed.
+template <class Rows>
+ReasonId Machine<Rows>::Call(const Instruction& at) {
+  const UserFunction& function = context_.code->functions[at.aux];
+  if (function.compiled == nullptr) return CallHosted(function, at);
+  const Value* const arguments = &frame_.registers_[at.a];
+  Value* const results = &frame_.registers_[at.dst];
+  if (function.compiled(arguments, arguments, results, results) != 0) [[unlikely]] {
+    const ReasonId otherwise = context_.code->reason_blocks[at.reasons + kUdfFailure];
+    return ReasonOf(function, arguments, otherwise, &frame_.calls_, &frame_.scratch_, context_.texts);
+  }
+  std::fill_n(&frame_.null_[at.dst], at.c, uint8_t{0});
+  return kNoReason;
+}
+
+template <class Rows>
+ReasonId Machine<Rows>::CallHosted(const UserFunction& function, const Instruction& at) {
+  CallMemory& memory = frame_.calls_;
+  UserCall call = memory.Prepare(function, 1, &frame_.scratch_, context_.texts);
+  for (uint32_t i = 0; i < at.b; ++i) memory.Set(i, 0, frame_.registers_[at.a + i]);
+  CallHost(function, &call);
+  if (call.reasons[0] != kNoReason) return call.reasons[0];
+  for (uint32_t i = 0; i < at.c; ++i) {
+    const Value value = memory.Result(call, i, 0);
+    const bool null = call.result_null[i];
+    if (ExceedsLimit(function, i, value, null, context_.max_string_bytes)) return kStringLimit;
+    frame_.registers_[at.dst + i] = value;
+    frame_.null_[at.dst + i] = null;
+  }
+  return kNoReason;
 }
 
 template <class Rows>

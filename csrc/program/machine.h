@@ -34,6 +34,7 @@ struct BatchContext {
   std::span<const std::unique_ptr<Table>> tables;  // unique_ptr: a table must not move
   std::vector<ReturnedValues>* returned;
   uint64_t max_string_bytes;
+  ReasonTexts* texts = nullptr;  // where user functions put their reasons
 };
 
 // What a thread needs to run transactions.
@@ -66,6 +67,7 @@ class Frame {
   std::vector<LoopState> loops_;
   std::vector<Reducer> reducers_;
   std::string key_;
+  CallMemory calls_;
   Arena scratch_;
   bool keeps_strings_ = false;
 };
@@ -96,6 +98,8 @@ class Machine {
   void LoadElements(const Loop& loop, Frame::LoopState* state);
   RowHandle ResolveKey(TableId table, Register first, uint32_t parts);
   bool Concat(const Value& a, const Value& b, Value* out);
+  ReasonId Call(const Instruction& at);
+  ReasonId CallHosted(const UserFunction& function, const Instruction& at);
   void Accumulate(const Accumulator& accumulator, const Value& value, Frame::Reducer* reducer);
   // The result of a reduction: false on overflow.
   bool Reduce(const Accumulator& accumulator, const Frame::Reducer& reducer, Value* out, uint8_t* null);

@@ -119,7 +119,7 @@ class Cutter {
       atom->changes |= verify::ChangesRow(one.op);
     }
     atom->has_condition |= one.op == Op::kRequire;
-    if (verify::WritesDst(one.op)) atom->results.push_back(one.dst);
+    verify::EachResult(one, [&](Register result) { atom->results.push_back(result); });
   }
 
   // -- groups: what becomes an operation

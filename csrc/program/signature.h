@@ -27,8 +27,15 @@ Type TypeOf(char letter);
 // Nothing for an operation that also takes rows, lists, reductions or jumps.
 std::optional<Signature> SignatureOf(Op op);
 
-// Does the operation put something into its `dst`?
+// Does the operation put something into its `dst`, and nowhere else?
 bool WritesDst(Op op);
+// Calls visit(register) for everything that an instruction puts somewhere.
+template <class Visit>
+void EachResult(const Instruction& one, Visit visit) {
+  if (WritesDst(one.op)) visit(one.dst);
+  if (one.op != Op::kCall) return;
+  for (uint32_t i = 0; i < one.c; ++i) visit(one.dst + i);
+}
 // Does it take the row that `a` holds? But for kCheckKey, `aux` is the row's table.
 bool TakesRow(Op op);
 // Does it write that row?
@@ -53,6 +60,9 @@ void EachSource(const Instruction& one, Visit visit) {
     case Op::kDecimalUp:
     case Op::kEmit:
       return visit(one.a);
+    case Op::kCall:
+      for (uint32_t i = 0; i < one.b; ++i) visit(one.a + i);
+      return;
     default:
       // Whatever writes to a row has its value in `b`, but for what makes and removes whole rows.
       if (ChangesRow(one.op) && one.op != Op::kInsert && one.op != Op::kDelete) visit(one.b);

@@ -43,6 +43,14 @@ void CheckColumns(const Code& code) {
     Check(IsScalar(column.kind), "a returned column has no known type");
 }
 
+void CheckFunctions(const Code& code) {
+  for (const UserFunction& function : code.functions) {
+    const auto known = [](Kind kind) { return kind != Kind::kNull && IsScalar(kind); };
+    const bool whole = std::ranges::all_of(function.arguments, known) && std::ranges::all_of(function.results, known);
+    Check(whole && !function.results.empty(), "a function has no known types");
+  }
+}
+
 void CheckConstants(const Code& code) {
   Check(code.constants.size() <= code.registers, "there are more constants than registers");
   for (size_t i = 0; i < code.constants.size(); ++i) {
@@ -125,8 +133,13 @@ void CheckAccumulator(const Accumulator& one) {
 void CheckInstruction(const Code& code, const Instruction& one, size_t tables) {
   Check(one.op <= Op::kWork, "an operation is not known");
   Check(uint64_t{one.reasons} + kFailures <= code.reason_blocks.size(), "reasons are not there");
+  if (one.op == Op::kCall) {
+    Check(one.aux < code.functions.size(), "a function is not there");
+    const UserFunction& function = code.functions[one.aux];
+    Check(one.b == function.arguments.size() && one.c == function.results.size(), "a call has not its values");
+  }
   EachSource(one, [&](Register source) { Check(source < code.registers, "a register is not there"); });
-  Check(!WritesDst(one.op) || one.dst < code.registers, "a register is not there");
+  EachResult(one, [&](Register result) { Check(result < code.registers, "a register is not there"); });
   if (!TakesRow(one.op)) return;
   Check(one.a < code.registers, "a register is not there");
   Check(one.op == Op::kCheckKey || one.aux < tables, "a table is not there");
@@ -191,6 +204,7 @@ Status VerifyCode(const Code& code, std::span<const TableSpec* const> tables) {
   try {
     CheckColumns(code);
     CheckConstants(code);
+    CheckFunctions(code);
     for (ReasonId reason : code.reason_blocks) Check(reason < code.reasons.size(), "a reason is not there");
     for (const Site& site : code.sites) CheckSite(code, site, tables);
     Check(code.transactions.size() <= kTransactionsMax, "there are too many transactions");

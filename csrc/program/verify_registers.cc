@@ -378,6 +378,8 @@ class TransactionVerifier {
       }
       case Op::kReduce:
         return FollowReduce(one);
+      case Op::kCall:
+        return FollowCall(one);
       case Op::kEmit:
         Check(one.b < code_.returned.size(), "a returned column is not there");
         Read(one.a, TypeOf(code_.returned[one.b].kind));
@@ -442,7 +444,9 @@ class TransactionVerifier {
 
   // What an instruction of a loop's body may have written in the iteration before.
   void ForgetWritten(const Instruction& one) {
-    if (WritesDst(one.op) && one.dst < code_.registers) Forget(one.dst);
+    EachResult(one, [&](Register result) {
+      if (result < code_.registers) Forget(result);
+    });
     if (one.op == Op::kBegin && one.a < transaction_.accumulators.size()) Forget(code_.registers + one.a);
     if (one.op == Op::kEach) {
       for (const ColumnLoad& load : transaction_.loops[one.a].elements) {
@@ -454,6 +458,18 @@ class TransactionVerifier {
   void Convert(const Instruction& one, Type from, Type to) {
     const uint8_t may = Read(one.a, from).may;
     Write(one.dst, to, may & kMayBeValue ? static_cast<uint8_t>(may | kMayBeValue) : may);
+  }
+
+  void FollowCall(const Instruction& one) {
+    const UserFunction& function = code_.functions[one.aux];
+    for (uint32_t i = 0; i < one.b; ++i) {
+      const Cell& cell = Read(one.a + i, TypeOf(function.arguments[i]));
+      Check(!(cell.may & kMayBeNull), "an argument may be null");
+    }
+    CheckReasons(one, Bit(kUdfFailure));
+    for (uint32_t i = 0; i < one.c; ++i) {
+      Write(one.dst + i, TypeOf(function.results[i]), function.nullable ? kMayBeAnything : kMayBeValue);
+    }
   }
 
   // -- state

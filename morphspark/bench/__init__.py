@@ -31,6 +31,7 @@ BENCHES = {
     "breakdown": "where the time goes: useful, sync, lock, construct, explore, abort; and the speed of planning",
     "memory": "bytes of the graph and of versions, and the peak of an epoch, beside serial",
     "recovery": "what a durable log costs through Spark, how fast a crash is over, what a snapshot does to batches",
+    "udf": "user functions: compiled, in Python, and a model that is called for many rows at once",
     "scaling": "1 to n threads, beside two threads that share nothing",
 }
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..errors import ConfigError, EpochError, StateError
-from ..program import Program, TableSpec
+from ..program import Program, TableSpec, Transaction
 from .records import Bind
 
 EVOLVE = (None, "tables", "program")
@@ -90,10 +90,19 @@ def compare(before: Program, after: Program) -> Difference:
     for name in dict.fromkeys((*was, *now)):
         if was.get(name) != now.get(name):
             changed = "is new" if name not in was else "is gone" if name not in now else "is another"
-            found.program.append(f"transaction {name!r} {changed}")
+            found.program.append(f"transaction {name!r} {changed}{_functions(was.get(name), now.get(name))}")
     if not (found.refused or found.tables or found.program):
         found.program.append("transactions or tables have another order")
     return found
+
+
+def _functions(before: Transaction | None, after: Transaction | None) -> str:
+    """Which user functions make the difference."""
+    if before is None or after is None:
+        return ""
+    old = {one.name: one for one in before.functions}
+    other = [one.name for one in after.functions if one.name in old and old[one.name] != one]
+    return "".join(f" (function {name!r} is)" for name in other)
 
 
 def _compare_tables(before: TableSpec, after: TableSpec, found: Difference) -> None:

@@ -21,8 +21,8 @@
 
 namespace morphspark::testing {
 
-inline constexpr const char* kFailureNames[kFailures] = {"null0", "null1",   "null2",  "overflow", "division",
-                                                         "key",   "missing", "exists", "list",     "require"};
+inline constexpr const char* kFailureNames[kFailures] = {"null0",   "null1",  "null2", "overflow", "division", "key",
+                                                         "missing", "exists", "list",  "require",  "udf"};
 
 // A value as the encoding holds it.
 struct Literal {
@@ -99,6 +99,7 @@ class Assembler {
   std::vector<uint32_t> order_columns;
   std::vector<Site> sites;
   std::vector<Kind> returned;
+  std::vector<UserFunction> functions;
   std::vector<Literal> constants;
   std::vector<TransactionText> transactions;
   uint32_t registers = 0;
@@ -124,6 +125,11 @@ class Assembler {
   uint32_t Returned(Kind kind) {
     returned.push_back(kind);
     return static_cast<uint32_t>(returned.size() - 1);
+  }
+  // Its number, for Op::kCall. Its pointers go into the program, too.
+  uint16_t Function(UserFunction function) {
+    functions.push_back(std::move(function));
+    return static_cast<uint16_t>(functions.size() - 1);
   }
   TransactionText& NewTransaction() { return transactions.emplace_back(); }
 
@@ -158,6 +164,12 @@ class Assembler {
       list(one.parts);
     }
     list(returned);
+    count(functions);
+    for (const UserFunction& one : functions) {
+      add(one.nullable);
+      list(one.arguments);
+      list(one.results);
+    }
     // Two blocks, so that a test can tell whose failure it was.
     add(2 * kFailures);
     for (uint32_t reason = 1; reason <= 2 * kFailures; ++reason) add(reason);
@@ -214,6 +226,7 @@ inline Code Assemble(const Assembler& assembler, const std::vector<TableSpec>& s
   Code code;
   const Status status = Code::Decode(encoded.words, std::move(encoded.strings), Pointers(specs), &code);
   if (!status.ok()) throw std::logic_error(status.message());
+  code.functions = assembler.functions;
   return code;
 }
 
@@ -239,7 +252,8 @@ class Stage {
     ResolveKeys(code_, views, transactions, tables_, &pool_, &slots);
     std::vector<ReturnedValues> returned;
     for (const ReturnedColumn& column : code_.returned) returned.emplace_back(column.kind, rows);
-    const BatchContext context{&code_, views, slots, tables_, &returned, max_string_bytes};
+    texts_.Reset(code_.reasons);
+    const BatchContext context{&code_, views, slots, tables_, &returned, max_string_bytes, &texts_};
     Frame frame(code_);
     Machine machine(context, CurrentRows(tables_.data()), &frame);
     Result result;
@@ -251,7 +265,7 @@ class Stage {
       if (reason != kNoReason) {
         for (const auto& table : tables_) table->Undo();
       }
-      result.reasons.push_back(reason == kStringLimit ? "string limit" : code_.reasons[reason]);
+      result.reasons.push_back(reason == kStringLimit ? "string limit" : texts_[reason]);
     }
     for (ReturnedValues& column : returned) result.returned.push_back(std::move(column).Finish());
     for (const auto& table : tables_) {
@@ -267,6 +281,7 @@ class Stage {
  private:
   Code code_;
   ThreadPool pool_;
+  ReasonTexts texts_;
   std::vector<std::unique_ptr<Table>> tables_;
   Stamp next_stamp_ = 1;
 };

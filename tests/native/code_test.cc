@@ -8,6 +8,7 @@
 
 #include "assembler.h"
 #include "engine.h"
+#include "functions.h"
 
 namespace morphspark {
 namespace {
@@ -112,6 +113,12 @@ void AddPayment(Assembler* assembler, Register one, Register tail, Register cent
   text.Patch(found);
   text.Patch(end);
   text.Add(Op::kEmit, 0, factor, 1);
+  const Register given = assembler->NewRegisters(2), results = assembler->NewRegisters(2);
+  text.Add(Op::kCopy, given, id);
+  text.Add(Op::kCopy, given + 1, amount);
+  text.Add(Op::kCall, results, given, 2, {.c = 2, .aux = 0});
+  text.Add(Op::kEmit, 0, results, 0);
+  text.Add(Op::kEmit, 0, results + 1, 2);
   text.Add(Op::kStop);
 }
 
@@ -173,6 +180,7 @@ Assembler Sample() {
   assembler.Column(Kind::kList, Kind::kFloat64);
   assembler.Column(Kind::kNull);
   assembler.order_columns = {kTs};
+  assembler.Function({{Kind::kInt64, Kind::kDecimal}, {Kind::kString, Kind::kInt64}, /*nullable=*/true});
   for (Kind kind : {Kind::kString, Kind::kFloat64, Kind::kInt64}) assembler.Returned(kind);
   const Register one = assembler.Constant(OfInt(1)), tail = assembler.Constant(OfString("tail")),
                  cents = assembler.Constant(OfDecimal(250)), half = assembler.Constant(OfFloat(0.5)),
@@ -193,7 +201,12 @@ struct Ran {
   int64_t committed = 0, aborted = 0, unmatched = 0;
   uint64_t rows = 0;
 };
-Ran RunAccepted(const Code& code) {
+Ran RunAccepted(const Code& accepted) {
+  Code code = accepted;
+  for (UserFunction& function : code.functions) {
+    function.host = testing::Anything;
+    function.context = &function;
+  }
   static const SampleColumns columns;
   const std::vector<ColumnView> views = columns.Views();
   Engine engine(SampleTables(), 1);

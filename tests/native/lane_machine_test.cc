@@ -11,6 +11,7 @@
 #include "assembler.h"
 #include "bench/work.h"
 #include "engine.h"
+#include "functions.h"
 #include "operands.h"
 #include "program/arithmetic.h"
 #include "program/signature.h"
@@ -295,6 +296,40 @@ BOOST_AUTO_TEST_CASE(a_string_over_the_limit_ends_the_epoch) {
   const Strategy lanes = {Scheme::kExplore, Exploration::kBfs, Unit::kStratum};
   BOOST_TEST(Outcome(code, {}, {&strings}, lanes, 1, std::nullopt, 80)[0].empty());
   BOOST_TEST(!Outcome(code, {}, {&strings}, lanes, 1, std::nullopt, 79)[0].empty());
+}
+
+// In a branch that some take, with results where others keep what was there.
+BOOST_AUTO_TEST_CASE(calls_of_user_functions) {
+  for (bool nulls : {false, true}) {
+    testing::Host host;
+    Assembler assembler;
+    const uint16_t divide = assembler.Function(testing::DivideFunction(true)),
+                   letters = assembler.Function(testing::LettersFunction(&host));
+    std::vector<uint32_t> columns;
+    for (Kind kind : {Kind::kBool, Kind::kInt64, Kind::kInt64}) columns.push_back(assembler.Column(kind));
+    const Register flag = assembler.NewRegisters(3), a = flag + 1, b = flag + 2, results = assembler.NewRegisters(2),
+                   text_of = assembler.NewRegister();
+    TransactionText& text = assembler.NewTransaction();
+    for (uint32_t i = 0; i < 3; ++i) text.loads.push_back({flag + i, columns[i]});
+    text.Add(Op::kSetNull, results);
+    text.Add(Op::kSetNull, results + 1);
+    text.Add(Op::kSetNull, text_of);
+    const uint32_t skip = text.SkipUnless(flag, true);
+    text.Add(Op::kNeed, 0, a);
+    text.Add(Op::kNeed, 0, b);
+    text.Add(Op::kCall, results, a, 2, {.c = 2, .aux = divide});
+    text.Add(Op::kCall, text_of, a, 1, {.c = 1, .aux = letters});
+    text.Patch(skip);
+    text.Add(Op::kEmit, 0, results, assembler.Returned(Kind::kInt64));
+    text.Add(Op::kEmit, 0, results + 1, assembler.Returned(Kind::kFloat64));
+    text.Add(Op::kEmit, 0, text_of, assembler.Returned(Kind::kString));
+    text.Add(Op::kStop);
+    Random random(84);
+    const Column flags = RandomColumn(Kind::kBool, &random, nulls), as = RandomColumn(Kind::kInt64, &random, nulls),
+                 bs = RandomColumn(Kind::kInt64, &random, nulls);
+    CheckSame("calls", assembler, {}, {&flags, &as, &bs});
+    CheckSame("calls over the limit", assembler, {}, {&flags, &as, &bs}, 1);
+  }
 }
 
 TableSpec TableOf(Kind kind, bool has_default) {

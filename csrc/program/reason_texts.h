@@ -1,0 +1,48 @@
+// Why transactions abort, in words: reasons that the program knows, and those that functions of the user's give while
+// an epoch runs.
+//
+// Thread safety: `Add` may be called by any thread; all else only when no thread adds.
+#pragma once
+
+#include <deque>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "base/ids.h"
+
+namespace morphspark {
+
+class ReasonTexts {
+ public:
+  // Forgets what was added; `known` have the first numbers, and outlive this.
+  void Reset(std::span<const std::string> known) {
+    known_ = known;
+    ids_.clear();
+    added_.clear();
+  }
+
+  // The number of a text: equal ones have one, or a function that fails for every event would fill the memory.
+  ReasonId Add(std::string_view text) {
+    std::lock_guard lock(mutex_);
+    if (const auto found = ids_.find(text); found != ids_.end()) return found->second;
+    const std::string& kept = added_.emplace_back(text);
+    const auto id = static_cast<ReasonId>(known_.size() + added_.size() - 1);
+    ids_.emplace(kept, id);
+    return id;
+  }
+
+  const std::string& operator[](ReasonId id) const {
+    return id < known_.size() ? known_[id] : added_[id - known_.size()];
+  }
+
+ private:
+  std::span<const std::string> known_;
+  std::mutex mutex_;
+  std::deque<std::string> added_;                       // a deque: `ids_` points into it
+  std::unordered_map<std::string_view, ReasonId> ids_;  // of added_
+};
+
+}  // namespace morphspark
