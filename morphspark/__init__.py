@@ -23,6 +23,7 @@ from .words import coalesce, count, each, mean, require, when, where
 from .words import largest as max
 from .words import smallest as min
 from .words import total as sum
+from .window import window
 
 __version__ = "0.1.0"
 
@@ -30,6 +31,7 @@ __all__ = [
     "App", "ClosedError", "Config", "ConfigError", "Engine", "EpochError", "FencedError", "LateError", "LimitError",
     "MorphsparkError", "Program", "SchemaError", "Sink", "StateError", "TraceError",
     "abs", "all", "any", "coalesce", "count", "each", "max", "mean", "min", "require", "sum", "when", "where",
+    "window",
 ]  # fmt: skip
 
 
