@@ -16,6 +16,7 @@ from .errors import (
     TraceError,
 )
 from .program import Program
+from .window import window
 from .words import absolute as abs
 from .words import all_of as all
 from .words import any_of as any
@@ -23,7 +24,6 @@ from .words import coalesce, count, each, mean, require, when, where
 from .words import largest as max
 from .words import smallest as min
 from .words import total as sum
-from .window import window
 
 __version__ = "0.1.0"
 

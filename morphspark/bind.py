@@ -9,8 +9,8 @@ from . import infer, types
 from .app import check_on_type, check_order_type
 from .errors import SchemaError
 from .program import Column, Const, Element, Operand, Program, Ref, Step, TableSpec, Transaction
-from .window import check_units, firing_columns, window_of
 from .types import Type
+from .window import check_units, firing_columns, window_of
 
 _COLUMNS_SHOWN = 8
 

@@ -98,9 +98,9 @@ class Core(Protocol):
         """The next rows of the open snapshot, at most so many of one table; None: all were read.
 
         Between epochs; any number of them may run and end since the snapshot began. A row comes once, in no promised
-        order, also of tables; a table without rows does not come at all. Of a table that keeps versions all those of a
-        row come together, the oldest first, also if they are more than asked for; a row that has none comes with
-        `_sequence` 0.
+        order, also of tables; a table without rows does not come at all. Of a table that keeps versions those of a
+        row come one after the other, the oldest first, also if they are more than asked for; a row that has none comes
+        with `_sequence` 0.
         """
 
     def end_snapshot(self) -> None:
@@ -126,7 +126,7 @@ def version_columns(table: TableSpec) -> list[str]:
 
 
 def rows_schema(table: TableSpec, deleted: bool = False, versions: bool = False) -> pa.Schema:
-    """Rows of a table in Arrow: key parts, value columns, of versions what else they have, of changed rows `_deleted`."""
+    """Rows of a table in Arrow: key parts, value columns, what else versions have, and of changed rows `_deleted`."""
     fields = [(name, types.to_arrow(kind)) for name, kind in (*table.key, *table.columns)]
     fields += [(name, pa.int64()) for name in version_columns(table) if versions]
     return pa.schema([*fields, (DELETED_COLUMN, pa.bool_())] if deleted else fields)

@@ -13,7 +13,7 @@ from .arrow_values import to_values
 from .bind import BoundProgram
 from .columns import Batch, canonical, decoded, trimmed, without_idle_validity
 from .config import Config
-from .core import DELETED_COLUMN, Outcome, Progress, check_rows, late_message, rows_schema
+from .core import DELETED_COLUMN, TIME_COLUMN, Outcome, Progress, check_rows, late_message, rows_schema, version_columns
 from .errors import LateError
 from .lower import kind_code, lower
 from .program import TableSpec
@@ -45,7 +45,7 @@ class NativeCore:
             config.observe,
         )
         self._specs = tables
-        self._schemas = [rows_schema(table) for table in tables]
+        self._schemas = [rows_schema(table, versions=True) for table in tables]
         self._tables = {table.name: index for index, table in enumerate(tables)}
         self._max_string_bytes = config.max_string_bytes
         specs = [
@@ -53,6 +53,7 @@ class NativeCore:
                 [kind_code(kind) for _, kind in table.key],
                 [kind_code(kind) for _, kind in table.columns],
                 table.default,
+                None if table.kept is None else table.kept.to_data(),
             )
             for table in tables
         ]
@@ -65,12 +66,14 @@ class NativeCore:
 
     def load(self, table: TableSpec, rows: pa.RecordBatch) -> None:
         kinds = [_kinds(kind) for _, kind in (*table.key, *table.columns)]
-        self._engine.apply(self._tables[table.name], rows.columns, kinds)
+        self._engine.apply(self._tables[table.name], rows.columns, kinds, 0)
 
-    def execute(self, bound: BoundProgram, batch: Batch, progress: Progress, late: str) -> Outcome:
+    def execute(
+        self, bound: BoundProgram, batch: Batch, progress: Progress, late: str, until: int | None = None
+    ) -> Outcome:
         order_by = bound.program.order_by
         try:
-            epoch = self._engine.execute(*self._input(bound, batch, progress, late))
+            epoch = self._engine.execute(*self._input(bound, batch, progress, late, until))
         except LateError as error:
             raise LateError(late_message(int(str(error)), order_by)) from None
         watermark, last_key = _advance(epoch, bound, batch, progress)
@@ -83,6 +86,8 @@ class NativeCore:
             columns=_columns(epoch, bound),
             watermark=watermark,
             last_key=last_key,
+            clock=epoch.clock(),
+            last_event=epoch.last_event(),
         )
 
     def explain(self, bound: BoundProgram, batch: Batch, progress: Progress) -> dict[str, Any] | None:
@@ -91,7 +96,9 @@ class NativeCore:
         found = self._engine.explain(DRAWN_EVENTS_MAX, *given)
         return None if found is None else _batch(found)
 
-    def _input(self, bound: BoundProgram, batch: Batch, progress: Progress, late: str) -> tuple[Any, ...]:
+    def _input(
+        self, bound: BoundProgram, batch: Batch, progress: Progress, late: str, until: int | None = None
+    ) -> tuple[Any, ...]:
         nested = self._nested and by_transaction(self._nested, [one.name for one in bound.program.transactions])
         return (
             self._compile(bound),
@@ -100,13 +107,14 @@ class NativeCore:
             LATE_POLICIES.index(late),
             progress.watermark,
             progress.last_key,
+            (progress.clock, progress.last_event, until),
             self._max_string_bytes,
             nested or (),
             *self._schedule,
         )
 
     def changes(self, table: TableSpec) -> pa.RecordBatch:
-        schema = rows_schema(table, deleted=True)
+        schema = rows_schema(table, deleted=True, versions=True)
         arrays = self._engine.changes(self._tables[table.name], schema.types)
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
@@ -119,9 +127,11 @@ class NativeCore:
     def apply(self, table: TableSpec, rows: pa.RecordBatch) -> None:
         check_rows(table, rows)
         kinds = [_kinds(kind) for _, kind in (*table.key, *table.columns)]
+        versions = len(version_columns(table)) if TIME_COLUMN in rows.schema.names else 0
+        kinds += [_kinds(types.INT64)] * versions
         if DELETED_COLUMN in rows.schema.names:
             kinds.append(_kinds(types.BOOL))
-        self._engine.apply(self._tables[table.name], rows.columns, kinds)
+        self._engine.apply(self._tables[table.name], rows.columns, kinds, versions)
 
     def begin_snapshot(self) -> None:
         self._engine.begin_snapshot()
@@ -144,7 +154,7 @@ class NativeCore:
     def gather(self, column: pa.Array, order: pa.Array | None) -> pa.Array:
         column = trimmed(without_idle_validity(decoded(column)))
         layout = _layout(column.type)
-        if layout is None:
+        if layout is None or (order is not None and order.null_count):  # firings have no row
             return canonical(column if order is None else column.take(order))
         return self._engine.gather(column, *layout, None if order is None else order.to_numpy())
 
@@ -189,6 +199,10 @@ def _columns(epoch: Any, bound: BoundProgram) -> dict[str, pa.Array]:
         return columns
     kind = bound.events[bound.program.order_by[0]]
     columns["_ts"] = pa.nulls(rows) if kind == NULL else epoch.timestamps(types.to_arrow(kind))
+    if bound.program.has_triggers:
+        numbers = epoch.kinds()
+        names = pa.array([one.name for one in bound.program.transactions], pa.string())
+        columns["_kind"] = canonical(names.take(pa.array(numbers, mask=numbers < 0)))
     return columns
 
 

@@ -84,7 +84,7 @@ class Step:
     guard: Guard = ()
     table: str = ""  # of row, and of every access to one
     columns: tuple[str, ...] = ()  # read, write: one; insert: all, in the order of args[1:]
-    # require: the message; begin, accumulate, reduce: the kind of reduction; window: aggregate and span; work: kind:rounds
+    # require: the message; begin, accumulate, reduce: the kind of reduction; window: aggregate, span; work: kind:rounds
     text: str = ""
     source: str = field(default="", compare=False)  # "file:line" of the user's code, for errors only
 

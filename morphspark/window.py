@@ -1,4 +1,4 @@
-"""Windows as a transaction sees them: `speeds[k].over("5 min").speed.mean()`, `ms.window([…], "5 min")`, a trigger's `w`.
+"""Windows as a transaction sees them: `speeds[k].over("5 min").speed.mean()`, `ms.window([…], "5 min")`; triggers' `w`.
 
 A window reads versions that earlier transactions left, never this one's own writes. Over several rows it is one
 window: a row that is named twice is in it once.
@@ -60,7 +60,7 @@ AGGREGATES = infer.WINDOW_AGGREGATES
 
 @refuses_operators
 class WindowColumn(Traced):
-    """A column of a window: `.mean()`, `.sum()`, `.count()`, `.min()`, `.max()`, `.first()`, `.last()`, `.nunique()`."""
+    """Of a window: `.mean()`, `.sum()`, `.count()`, `.min()`, `.max()`, `.first()`, `.last()`, `.nunique()`."""
 
     __slots__ = ("_column", "_type", "_window")
 
@@ -99,11 +99,11 @@ def over(row: Row, span: Any = None, rows: Any = None) -> Window:
     return Window(tracer, table, (row._handle, *more), found)
 
 
-def window(rows: Any, span: Any = None, **by_count: Any) -> Window:
+def window(of: Any, /, span: Any = None, *, rows: Any = None) -> Window:
     """Several rows as one window: `ms.window([speeds[k] for k in ms.each(e.segments)], "5 min").speed.sum()`."""
     tracer = current_tracer("ms.window")
-    given = list(rows) if isinstance(rows, Iterable) and not isinstance(rows, Traced) else [rows]
-    if not given or not all(isinstance(one, Row) for one in given) or set(by_count) - {"rows"}:
+    given = list(of) if isinstance(of, Iterable) and not isinstance(of, Traced) else [of]
+    if not given or not all(isinstance(one, Row) for one in given):
         raise trace_error(
             "ms.window takes rows of a table and a span: ms.window([speeds[k] for k in ms.each(e.segments)], '5 min'), "
             "or rows=100 in place of the span"
@@ -111,7 +111,7 @@ def window(rows: Any, span: Any = None, **by_count: Any) -> Window:
     table = given[0]._table
     if any(one._table is not table for one in given):
         raise trace_error("the rows of one ms.window belong to one table; take a window for each")
-    found, more = _span(tracer, table, span, by_count.get("rows"), "ms.window")
+    found, more = _span(tracer, table, span, rows, "ms.window")
     return Window(tracer, table, (_collected(tracer, table, given), *more), found)
 
 
@@ -203,7 +203,7 @@ class Firing:
         parts = [self._tracer.column(name) for name in key_columns(self._each)]
         if len(parts) == 1:
             return parts[0]
-        return collections.namedtuple("Key", [name for name, _ in self._each.key], rename=True)(*parts)  # noqa: PYI024
+        return collections.namedtuple("Key", [name for name, _ in self._each.key], rename=True)(*parts)
 
     def _longest(self, table: TableSpec) -> int:
         return self._trigger.window.size if self._trigger.kind == "every" or table.retain is None else table.retain.size
@@ -297,7 +297,7 @@ def with_kept(tables: Iterable[TableSpec], transactions: tuple[Transaction, ...]
         gaps = tuple(one.period.size for one in sessions if one.each == table.name)
         return kept(table.retain, windows, gaps)
 
-    return tuple(replace(table, kept=of(table)) for table in tables)
+    return tuple(table if (keeps := of(table)) is None else replace(table, kept=keeps) for table in tables)
 
 
 def _plain(span: Span, table: TableSpec) -> Span:

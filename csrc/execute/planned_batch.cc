@@ -116,7 +116,7 @@ ReasonId PlannedBatch::Worker::RunOperation(Task task, const TransactionCode& co
 }
 
 void PlannedBatch::Reset() {
-  versions_->Prepare(graph_);
+  versions_->Restart();
   for (Task task = 0; task < graph_.tasks; ++task) {
     for (ReturnedValues& column : *context_.returned) column.Clear(Position(task));
   }

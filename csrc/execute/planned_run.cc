@@ -48,7 +48,7 @@ Status PlannedRun::Run(const Strategy& strategy, const Input& input, ThreadPool*
   StageClock clock;
   planner_.Plan(input.plan, input.begin, input.end, pool, &graph_);
   report->plan = clock.Lap();
-  versions_.Prepare(graph_);
+  versions_.Prepare(graph_, input.plan.order, input.context.times, input.first_stamp);
   report->construct = clock.Lap();
   BatchContext context = input.context;
   context.rows = graph_.rows;
@@ -56,7 +56,7 @@ Status PlannedRun::Run(const Strategy& strategy, const Input& input, ThreadPool*
   Explore(strategy, input, pool, &batch, report);
   clock.Lap();
   MORPHSPARK_RETURN_IF_ERROR(batch.Finish());
-  versions_.Install(input.first_stamp);
+  versions_.Install();
   report->install = clock.Lap();
   report->accesses = graph_.accesses();
   report->graph_bytes = GraphBytes();

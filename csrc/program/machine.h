@@ -17,8 +17,10 @@
 #include "base/column.h"
 #include "base/exact_sum.h"
 #include "output/returned.h"
+#include "plan/times.h"
 #include "program/code.h"
 #include "program/operations.h"
+#include "program/window.h"
 #include "state/table.h"
 
 namespace morphspark {
@@ -34,6 +36,7 @@ struct BatchContext {
   std::span<const std::unique_ptr<Table>> tables;  // unique_ptr: a table must not move
   std::vector<ReturnedValues>* returned;
   uint64_t max_string_bytes;
+  Times times = {};
 };
 
 // What a thread needs to run transactions.
@@ -65,6 +68,8 @@ class Frame {
   std::vector<uint8_t> null_;  // one byte per register
   std::vector<LoopState> loops_;
   std::vector<Reducer> reducers_;
+  std::vector<std::vector<RowHandle>> collections_;
+  WindowReader window_;
   std::string key_;
   Arena scratch_;
   bool keeps_strings_ = false;
@@ -95,6 +100,7 @@ class Machine {
   RowHandle ResolveKey(TableId table, Register first, uint32_t parts);
   bool Concat(const Value& a, const Value& b, Value* out);
   void Accumulate(const Accumulator& accumulator, const Value& value, Frame::Reducer* reducer);
+  Failure ReadWindow(const TransactionCode& code, const Instruction& at, std::span<const RowHandle> rows);
   // The result of a reduction: false on overflow.
   bool Reduce(const Accumulator& accumulator, const Frame::Reducer& reducer, Value* out, uint8_t* null);
 
