@@ -169,7 +169,7 @@ Status Engine::Run(const EpochInput& input, EpochResult* result) {
   verdicts_.status.assign(order.running, TransactionStatus::kCommitted);
   verdicts_.reason.assign(order.running, kNoReason);
   const Times times = TimesOf(input);
-  const Piece events{{&code, input.columns, slots_, tables_, &returned, input.max_string_bytes, times},
+  const Piece events{{&code, input.columns, slots_, tables_, &returned, input.max_string_bytes, times, input.recompute},
                      {code, input.columns, order, transactions_, slots_}};
   if (code.triggers.empty()) {
     MORPHSPARK_RETURN_IF_ERROR(RunBatches(input, events, 0, order.running, result));
@@ -393,7 +393,7 @@ Status Engine::Fire(const EpochInput& input, int64_t until, Triggers* triggers, 
       order->keyed = end;
       MakeRoom(end, returned);
       const Piece piece{{&code, firings_.columns, firing_slots_, tables_, returned, input.max_string_bytes,
-                         Times{nullptr, *boundary}},
+                         Times{nullptr, *boundary}, input.recompute},
                         {code, firings_.columns, *order, firings_.transactions, firing_slots_}};
       MORPHSPARK_RETURN_IF_ERROR(RunBatches(input, piece, begin, end, result));
       result->firings.push_back({begin, end, *boundary});

@@ -47,6 +47,7 @@ struct EpochInput {
   // Where the stream stands: see triggers.h. Without order columns `clock` is the time of all transactions.
   std::optional<int64_t> clock = {}, last_event = {};
   std::optional<int64_t> until = {};  // after the events, fire up to here
+  bool recompute = false;             // windows, for benchmarks
 };
 
 struct StageSeconds {

@@ -20,7 +20,7 @@ class Engine:
         late: int,
         watermark: Any,
         last_key: tuple[Any, ...] | None,
-        times: tuple[int | None, int | None, int | None],
+        times: tuple[int | None, int | None, int | None, bool],
         max_string_bytes: int,
         strategy: tuple[int, int, int, int] | None,
         punctuation: int,

@@ -151,7 +151,8 @@ cdef fill_input(_native.EpochInput* epoch, vector[_native.ColumnView]* views, ve
     view_columns(arrays, program.kinds, keep, views)
     _native.PadColumns(program.code[0], views)
     _native.SetColumns(epoch, views[0])
-    clock, last_event, until = times
+    clock, last_event, until, recompute = times
+    epoch.recompute = recompute
     if clock is not None:
         epoch.clock = <int64_t> clock
     if last_event is not None:

@@ -188,6 +188,7 @@ cdef extern from "engine.h" namespace "morphspark" nogil:
         cbool observe
         uint32_t lanes_min
         optional[int64_t] clock, last_event, until
+        cbool recompute
 
     cdef cppclass EpochResult:
         Order order

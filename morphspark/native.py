@@ -26,7 +26,7 @@ DRAWN_EVENTS_MAX = 64  # larger graphs are counted, not drawn
 class NativeCore:
     """`interleaving` is for tests: (seed, workers), one thread plays all workers in an order drawn from the seed.
 
-    `forced` is for benchmarks: a strategy that no Config can ask for.
+    `forced` and `recompute` are for benchmarks: a strategy that no Config can ask for; window sums computed anew.
     """
 
     def __init__(
@@ -35,7 +35,9 @@ class NativeCore:
         config: Config,
         interleaving: tuple[int, int] | None = None,
         forced: Strategy | None = None,
+        recompute: bool = False,
     ):
+        self._recompute = recompute
         named = config.strategy
         self._nested = named if isinstance(named, Mapping) else None
         self._schedule = (
@@ -107,7 +109,7 @@ class NativeCore:
             LATE_POLICIES.index(late),
             progress.watermark,
             progress.last_key,
-            (progress.clock, progress.last_event, until),
+            (progress.clock, progress.last_event, until, self._recompute),
             self._max_string_bytes,
             nested or (),
             *self._schedule,

@@ -4,6 +4,7 @@ import os
 import random
 import tempfile
 
+import pyarrow as pa
 import pytest
 from strategies import some_schedules
 from window_apps import Maker, epoch
@@ -79,3 +80,51 @@ def test_restarts(seed):
     except BaseException as error:
         error.add_note(text)
         raise
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_long_windows(seed):
+    """Long enough that sums are kept and move on with the window; rows vanish and come back, epochs roll back."""
+    chance = random.Random(seed)
+    app = ms.App("long", order_by="ts")
+    t = app.table("t", key="int64", columns={"f": "float64", "n": "int64"}, default={"f": 0.0, "n": 0})
+
+    @app.on(kind="put")
+    def put(e):
+        t[e.k].f = e.f
+        t[e.k].n = e.n
+
+    @app.on(kind="drop")
+    def drop(e):
+        t.delete(e.k)
+
+    @app.on()
+    def look(e):
+        short, long = t[e.k].over(60), ms.window([t[k] for k in ms.each(e.lk)], 250)
+        last = t[e.k].over(rows=300)
+        return {"r1": short.f.sum(), "r2": long.f.mean(), "r3": short.n.mean(), "r4": last.n.mean(), "r5": last.f.sum()}
+
+    with both_engines(app, ms.Config(max_epoch_rows=500), some_schedules(chance, ["put", "drop", "look"])) as engines:
+        now = 0
+        for _ in range(6):
+            table = epoch(chance, "int64", now, 300)
+            kinds = [
+                chance.choice(["put"] * 12 + ["look"] * 3 + ["drop"] * (chance.random() < 0.05)) for _ in range(300)
+            ]
+            times = sorted(now + chance.randint(0, 120) for _ in range(300))
+            table = table.set_column(table.column_names.index("kind"), "kind", pa.array(kinds))
+            table = table.set_column(0, "ts", pa.array(times))
+            engines.process(table)
+            for engine in engines.engines.values():  # one that rolls back in the middle
+                with pytest.raises(ms.LimitError):
+                    limited(engine, table)
+            now += 120
+
+
+def limited(engine, table):
+    """An epoch that fails after it was executed."""
+    size, engine.config = engine.config, ms.Config(max_state_bytes=1)
+    try:
+        engine.process(table)
+    finally:
+        engine.config = size

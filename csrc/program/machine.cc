@@ -35,6 +35,7 @@ Frame::Frame(const Code& code, int worker) : worker_(worker), registers_(code.re
 template <class Rows>
 Machine<Rows>::Machine(const BatchContext& context, Rows rows, Frame* frame)
     : context_(context), rows_(rows), frame_(*frame) {
+  frame_.window_.Recompute(context.recompute);
   for (const TransactionCode& code : context.code->transactions) {
     Entry& entry = entries_.emplace_back();
     for (const ColumnLoad& load : code.loads) {

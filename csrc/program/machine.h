@@ -37,6 +37,7 @@ struct BatchContext {
   std::vector<ReturnedValues>* returned;
   uint64_t max_string_bytes;
   Times times = {};
+  bool recompute = false;  // windows, for benchmarks
 };
 
 // What a thread needs to run transactions.

@@ -122,11 +122,42 @@ int64_t WindowReader::Count() const {
 }
 
 template <class Visit>
+void WindowReader::EachOf(const Range& one, Visit visit) {
+  const uint8_t* const end = one.list.at(one.end);
+  for (const uint8_t* version = one.first(); version != end; version += one.list.stride) visit(version);
+}
+
+template <class Visit>
 void WindowReader::Each(Visit visit) const {
+  for (const Range& one : ranges_) EachOf(one, visit);
+}
+
+bool WindowReader::Keeps(const Range& one, uint32_t versions_min) const {
+  return one.history != nullptr && one.end - one.begin >= versions_min && !recompute_;
+}
+
+void WindowReader::SumFloats(const WindowCode& window, uint32_t offset, ExactSum* sum) const {
   for (const Range& one : ranges_) {
-    const uint8_t* const end = one.list.at(one.end);
-    for (const uint8_t* version = one.first(); version != end; version += one.list.stride) visit(version);
+    if (Keeps(one, kFloatsKeptMin)) {
+      const RunningSum wanted{.offset = offset, .size = window.size, .floats = true};
+      sum->Merge(one.history->Sum(one.slot, wanted, one.begin, one.end).exact);
+    } else {
+      EachOf(one, [&](const uint8_t* version) { sum->Add(Load(Kind::kFloat64, version + offset).f); });
+    }
   }
+}
+
+Int128 WindowReader::SumWhole(const WindowCode& window, uint32_t offset) const {
+  Int128 sum = 0;  // of at most 2^32 × rows numbers of 64 bits: it can't overflow
+  for (const Range& one : ranges_) {
+    if (Keeps(one, kWholeKeptMin)) {
+      const RunningSum wanted{.offset = offset, .size = window.size, .floats = false};
+      sum += one.history->Sum(one.slot, wanted, one.begin, one.end).whole;
+    } else {
+      EachOf(one, [&](const uint8_t* version) { sum += Load(Kind::kInt64, version + offset).i; });
+    }
+  }
+  return sum;
 }
 
 // The sum, or the mean.
@@ -134,13 +165,12 @@ Failure WindowReader::Sum(const WindowCode& window, uint32_t offset, int64_t cou
   const bool mean = window.aggregate == WindowAggregate::kMean;
   if (window.kind == Kind::kFloat64) {
     ExactSum sum;
-    Each([&](const uint8_t* version) { sum.Add(Load(Kind::kFloat64, version + offset).f); });
+    SumFloats(window, offset, &sum);
     const double rounded = sum.Round();
     out->f = mean ? rounded / static_cast<double>(count) : rounded;
     return kFine;
   }
-  Int128 sum = 0;  // of at most 2^32 × rows numbers of 64 bits: it can't overflow
-  Each([&](const uint8_t* version) { sum += Load(Kind::kInt64, version + offset).i; });
+  Int128 sum = SumWhole(window, offset);
   if (window.kind == Kind::kDecimal) {
     if (mean) {
       if (!decimal::ScaleUp(sum, window.scale, &sum)) return kOverflow;

@@ -35,7 +35,8 @@ class CurrentRows {
   }
   void Delete(TableId table, RowHandle row) { tables_[table]->Delete(row); }
   void AddVersions(TableId table, RowHandle row, WindowReader* reader) const {
-    reader->Add(tables_[table]->history()->Versions(row));
+    History* const history = tables_[table]->history();
+    reader->Add(history->Versions(row), history, row);
   }
   // The row of a key that only the transaction knows.
   template <class Key>

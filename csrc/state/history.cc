@@ -108,6 +108,38 @@ std::unordered_map<Slot, VersionList> History::BeforeEpoch() const {
   return found;
 }
 
+void RunningSum::Enter(const uint8_t* version, int times) {
+  if (floats) {
+    double value;
+    std::memcpy(&value, version + offset, sizeof(value));
+    if (times > 0)
+      exact.Add(value);
+    else
+      exact.Subtract(value);
+  } else {
+    int64_t value;
+    std::memcpy(&value, version + offset, sizeof(value));
+    whole += times * Int128{value};
+  }
+}
+
+const RunningSum& History::Sum(Slot slot, const RunningSum& wanted, uint32_t begin, uint32_t end) {
+  Row& row = rows_[slot];
+  const auto same = [&](const RunningSum& one) { return one.offset == wanted.offset && one.size == wanted.size; };
+  auto found = std::ranges::find_if(row.sums, same);
+  if (found == row.sums.end()) found = row.sums.insert(row.sums.end(), wanted);
+  RunningSum& sum = *found;
+  const uint64_t first = row.dropped + row.visible + begin, last = row.dropped + row.visible + end;
+  const auto version = [&](uint64_t number) { return row.bytes.data() + (number - row.dropped) * stride_; };
+  if (first < sum.begin || last < sum.end || first >= sum.end || sum.begin < row.dropped) {  // not where it was
+    sum = wanted;
+    sum.begin = sum.end = first;
+  }
+  for (; sum.begin < first; ++sum.begin) sum.Enter(version(sum.begin), -1);
+  for (; sum.end < last; ++sum.end) sum.Enter(version(sum.end), 1);
+  return sum;
+}
+
 // -------------------------------------------------------------------------------------- ends of an epoch
 
 void History::CountDropped(const uint8_t* version) {
@@ -129,10 +161,16 @@ void History::Trim(Slot slot, int64_t now) {
   const uint32_t drop = row.visible + old;
   if (drop == 0) return;
   for (uint32_t i = 0; i < drop; ++i) CountDropped(row.bytes.data() + uint64_t{i} * stride_);
+  for (RunningSum& sum : row.sums) {
+    for (; sum.begin < std::min(row.dropped + drop, sum.end); ++sum.begin)
+      sum.Enter(row.bytes.data() + (sum.begin - row.dropped) * stride_, -1);
+  }
+  row.dropped += drop;
   if (old == list.count && list.count) Unlink(slot);
   row.bytes.erase(row.bytes.begin(), row.bytes.begin() + uint64_t{drop} * stride_);
   row.visible = 0;
   if (row.bytes.capacity() > 4 * row.bytes.size() + 64) row.bytes.shrink_to_fit();
+  if (row.bytes.empty()) row.sums = {};
 }
 
 void History::Commit(int64_t now, bool collect) {
@@ -161,6 +199,7 @@ void History::Rollback() {
       row.visible = one.visible;
     } else {
       CountDropped(row.bytes.data() + uint64_t{one.version} * stride_);
+      row.sums.clear();  // they may have what is taken back
       row.bytes.resize(uint64_t{one.version} * stride_);
     }
   }

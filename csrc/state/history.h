@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "base/arena.h"
+#include "base/exact_sum.h"
 #include "base/ids.h"
 #include "state/row_image.h"
 
@@ -73,6 +74,19 @@ struct VersionList {
   }
 };
 
+// The sum of a column over a range of a row's versions, which moves on with the window: what enters is added, what
+// leaves is subtracted, so a version costs two additions, however often the window is read.
+struct RunningSum {
+  uint32_t offset;  // of the column in a version
+  int64_t size;     // of the window that moves it
+  bool floats;
+  uint64_t begin = 0, end = 0;  // versions, counted from the row's first one ever
+  Int128 whole = 0;
+  ExactSum exact;
+
+  void Enter(const uint8_t* version, int times);
+};
+
 class History {
  public:
   explicit History(const TableSpec& spec);
@@ -82,6 +96,8 @@ class History {
     const Row& row = rows_[slot];
     return {row.bytes.data() + uint64_t{row.visible} * stride_, Count(row) - row.visible, stride_};
   }
+  // The sum over versions [begin, end) of a row's visible ones. For one thread only.
+  const RunningSum& Sum(Slot slot, const RunningSum& wanted, uint32_t begin, uint32_t end);
   uint32_t offset(ColumnId column) const { return offsets_[column]; }
   uint32_t stride() const { return stride_; }
   size_t sessions() const { return spec_.gaps.size(); }
@@ -139,6 +155,8 @@ class History {
   struct Row {
     std::vector<uint8_t> bytes;
     uint32_t visible = 0;  // versions before it are hidden
+    uint64_t dropped = 0;  // versions that were there before the first one
+    std::vector<RunningSum> sums;
   };
   struct Entry {
     Slot slot;
