@@ -7,6 +7,7 @@
 #include "base/stage_clock.h"
 #include "output/verdicts.h"
 #include "plan/resolve.h"
+#include "state/version_columns.h"
 
 namespace morphspark {
 namespace {
@@ -32,17 +33,31 @@ Status CheckStrategy(const EpochInput& input, std::span<const std::unique_ptr<Ta
   return Status::Ok();
 }
 
+// Values of this kind tell how much time passes.
+bool TellsTime(Kind kind) { return kind == Kind::kInt64 || kind == Kind::kTimestamp; }
+
+// The effective timestamps of events. Without a clock all have that of the epoch.
+Times TimesOf(const EpochInput& input) {
+  const Code& code = *input.code;
+  if (code.order_columns.empty() || !TellsTime(code.columns[code.order_columns[0]].kind))
+    return {nullptr, code.order_columns.empty() ? input.clock.value_or(INT64_MIN) : INT64_MIN};
+  const ColumnView& own = input.columns[code.order_columns[0]];
+  return {reinterpret_cast<const int64_t*>(own.values) + own.offset, input.watermark ? input.watermark->i : INT64_MIN};
+}
+
 // Looks at every column once, so that nothing behind it has to.
 Status CheckColumns(const EpochInput& input) {
   const Code& code = *input.code;
   bool fit = input.columns.size() == code.columns.size();
-  for (size_t i = 0; fit && i < code.columns.size(); ++i) {
+  for (size_t i = 0; fit && i < code.event_columns; ++i) {
     const ColumnView& column = input.columns[i];
     fit = column.kind == code.columns[i].kind && column.length >= input.rows &&
           (column.kind != Kind::kList || column.child->kind == code.columns[i].element);
   }
   if (!fit) return Status::Invalid("the batch has not the columns of its program");
   if (!std::ranges::all_of(code.functions, &UserFunction::linked)) return Status::Invalid("a function is not linked");
+  const bool counts = !code.order_columns.empty() && TellsTime(code.columns[code.order_columns[0]].kind);
+  if (!code.triggers.empty() && !counts && input.rows > 0) return Status::Invalid("triggers need a clock");
   if (input.last_key && input.last_key->parts.size() != code.order_columns.size()) {
     return Status::Invalid("the last order key has not the parts of the program's");
   }
@@ -63,6 +78,25 @@ std::optional<BatchRow> LargestTimestamp(const ColumnView& timestamps, const Ord
   return largest;
 }
 
+// Firings have the boundary's time.
+ColumnBuffers TimestampsWithFirings(const ColumnView& timestamps, const EpochResult& result, const Times& times) {
+  ReturnedValues values(timestamps.kind, result.order.running);
+  auto firing = result.firings.begin();
+  for (int64_t position = 0; position < result.order.running; ++position) {
+    Value time;
+    if (firing != result.firings.end() && position == firing->end) ++firing;
+    if (firing != result.firings.end() && position >= firing->begin) {
+      time.i = firing->boundary;
+    } else {
+      const BatchRow row = result.order.Row(position);
+      if (timestamps.IsNull(row)) continue;
+      time.i = times.At(row);
+    }
+    values.Set(position, time);
+  }
+  return std::move(values).Finish();
+}
+
 }  // namespace
 
 namespace {
@@ -81,11 +115,14 @@ Engine::Engine(std::vector<TableSpec> tables, int threads)
       planned_(tables_, std::max(threads, kInterleavedWorkersMax)) {}
 
 Status Engine::Apply(TableId table, std::span<const ColumnView> keys, std::span<const ColumnView> values,
-                     const ColumnView* deleted) {
+                     const ColumnView* deleted, std::span<const ColumnView> versions) {
   if (table >= tables_.size()) return Status::Invalid("apply: no such table");
   if (executed_) return Status::Invalid("apply: an executed epoch waits for Commit or Rollback");
   try {
-    return tables_[table]->Apply(keys, values, deleted, &pool_);
+    const Status status = tables_[table]->Apply(keys, values, deleted, &pool_, versions);
+    const History* const history = tables_[table]->history();
+    if (history != nullptr) next_stamp_ = std::max(next_stamp_, history->last_sequence() + 1);
+    return status;
   } catch (const std::bad_alloc&) {
     return Status(StatusCode::kOutOfMemory, "not enough memory for all of these rows");
   }
@@ -128,13 +165,30 @@ Status Engine::Run(const EpochInput& input, EpochResult* result) {
   const Code& code = *input.code;
   MORPHSPARK_RETURN_IF_ERROR(Prepare(input, &result->order, &result->seconds));
   StageClock clock;
-  const Order& order = result->order;
+  const Order order = std::move(result->order);
   std::vector<ReturnedValues> returned;
   const int workers = Workers(input);
   for (const ReturnedColumn& column : code.returned) returned.emplace_back(column.kind, order.running, workers);
   epoch_stamps_ = static_cast<Stamp>(order.running);
+  verdicts_.status.assign(order.running, TransactionStatus::kCommitted);
+  verdicts_.reason.assign(order.running, kNoReason);
   reason_texts_.Reset(code.reasons);
-  MORPHSPARK_RETURN_IF_ERROR(RunBatches(input, result, &returned));
+  const Times times = TimesOf(input);
+  const Piece events{{&code, input.columns, slots_, tables_, &returned, input.max_string_bytes, &reason_texts_, times,
+                      input.recompute},
+                     {code, input.columns, order, transactions_, slots_}};
+  if (code.triggers.empty()) {
+    MORPHSPARK_RETURN_IF_ERROR(RunBatches(input, events, 0, order.running, result));
+    result->clock = input.clock;
+    result->last_event = input.last_event;
+    if (times.own != nullptr && order.keyed > 0)
+      result->last_event = result->clock = times.At(order.Row(order.keyed - 1));
+    if (input.until) result->clock = std::max(result->clock.value_or(*input.until), *input.until);
+    result->order = order;
+  } else {
+    MORPHSPARK_RETURN_IF_ERROR(RunPieces(input, events, result));
+  }
+  now_ = result->clock.value_or(INT64_MIN);
   result->seconds.execute = clock.Lap();
 
   for (ReturnedValues& column : returned) result->returned.push_back(std::move(column).Finish());
@@ -142,7 +196,10 @@ Status Engine::Run(const EpochInput& input, EpochResult* result) {
   result->reason = ReasonColumn(verdicts_.reason, reason_texts_);
   if (!code.order_columns.empty()) {
     const ColumnView& timestamps = input.columns[code.order_columns[0]];
-    result->timestamps = EffectiveTimestamps(timestamps, order, input.watermark, &pool_);
+    result->timestamps = result->firings.empty() ? EffectiveTimestamps(timestamps, order, input.watermark, &pool_)
+                                                 : TimestampsWithFirings(timestamps, *result, times);
+    for (const FiredRange& one : result->firings)
+      std::fill(result->order.rows.begin() + one.begin, result->order.rows.begin() + one.end, kNoRow);
     result->watermark_row = LargestTimestamp(timestamps, order);
     if (order.keyed > 0) result->last_key_row = order.Row(order.keyed - 1);
   }
@@ -150,7 +207,7 @@ Status Engine::Run(const EpochInput& input, EpochResult* result) {
     result->committed += one == TransactionStatus::kCommitted;
     result->aborted += one == TransactionStatus::kAborted;
   }
-  result->unmatched = order.running - result->committed - result->aborted;
+  result->unmatched = static_cast<int64_t>(verdicts_.status.size()) - result->committed - result->aborted;
   result->seconds.output = clock.Lap();
   return Status::Ok();
 }
@@ -174,6 +231,8 @@ Status Engine::Explain(const EpochInput& input, int64_t draw_max, EpochExplanati
 
 void Engine::Look(const EpochInput& input, const Order& order, int64_t draw_max, EpochExplanation* explanation) {
   const Code& code = *input.code;
+  explanation->plannable = !code.uses_windows() && Plannable(input);
+  if (!explanation->plannable) return;
   const PlanInput plan{code, input.columns, order, transactions_, slots_};
   explanation->features = LookAtBatch(plan, 0, order.running);
   Adviser adviser = adviser_;  // a copy: looking is not learning
@@ -198,23 +257,35 @@ int Engine::Workers(const EpochInput& input) const {
   return input.interleaving ? input.interleaved_workers : pool_.threads();
 }
 
-Status Engine::RunBatches(const EpochInput& input, EpochResult* result, std::vector<ReturnedValues>* returned) {
-  const Order& order = result->order;
-  const Code& code = *input.code;
-  verdicts_.status.assign(order.running, TransactionStatus::kCommitted);
-  verdicts_.reason.assign(order.running, kNoReason);
-  const BatchContext context{&code, input.columns, slots_, tables_, returned, input.max_string_bytes, &reason_texts_};
-  const PlanInput plan{code, input.columns, order, transactions_, slots_};
-  for (int64_t begin = 0; begin < order.running;) {
-    const int64_t left = order.running - begin;
+// A window depends on all earlier writes of its rows, and with operations as units a write may be taken back that only
+// a later one has read. A transaction that roams leaves no versions behind where a table keeps them.
+bool Engine::Plannable(const EpochInput& input) const {
+  const std::vector<TransactionCode>& transactions = input.code->transactions;
+  const bool roams = std::ranges::any_of(transactions, &TransactionCode::computes_keys);
+  const auto keeps = [](const auto& table) { return table->history() != nullptr; };
+  if (roams && std::ranges::any_of(tables_, keeps)) return false;
+  if (std::ranges::all_of(transactions, [](const auto& one) { return one.windows.empty(); })) return true;
+  if (!input.strategy) return true;  // auto never cuts
+  if (input.strategy->cuts()) return false;
+  const Scheme scheme = input.strategy->scheme;
+  return scheme != Scheme::kTstream && scheme != Scheme::kNested && scheme != Scheme::kNolock;
+}
+
+Status Engine::RunBatches(const EpochInput& input, const Piece& piece, int64_t begin, int64_t end,
+                          EpochResult* result) {
+  const bool plannable = Plannable(input);
+  while (begin < end) {
+    const int64_t left = end - begin;
     Adviser::Advice advice{.strategy = {}, .transactions = left, .arm = -1};
-    if (input.strategy) {
+    if (!plannable) {
+      advice.why = Why::kUnplannable;
+    } else if (input.strategy) {
       advice.strategy = *input.strategy;
       if (input.punctuation > 0) advice.transactions = std::min(input.punctuation, left);
     } else if (const auto known = adviser_.WithoutALook(left, input.punctuation)) {
       advice = *known;
     } else {
-      advice = adviser_.Next(LookAtBatch(plan, begin, order.running), Workers(input), input.punctuation);
+      advice = adviser_.Next(LookAtBatch(piece.plan, begin, end), Workers(input), input.punctuation);
     }
     BatchReport report;
     report.strategy = advice.strategy;
@@ -223,7 +294,7 @@ Status Engine::RunBatches(const EpochInput& input, EpochResult* result, std::vec
     report.predicted = advice.predicted;
     report.why = static_cast<uint32_t>(advice.why);
     report.inputs = advice.inputs;
-    MORPHSPARK_RETURN_IF_ERROR(RunBatch(input, context, plan, &report));
+    MORPHSPARK_RETURN_IF_ERROR(RunBatch(input, piece, &report));
     adviser_.Learn(advice, report);
     result->batches.push_back(report);
     begin += advice.transactions;
@@ -231,16 +302,15 @@ Status Engine::RunBatches(const EpochInput& input, EpochResult* result, std::vec
   return Status::Ok();
 }
 
-Status Engine::RunBatch(const EpochInput& input, const BatchContext& context, const PlanInput& plan,
-                        BatchReport* report) {
+Status Engine::RunBatch(const EpochInput& input, const Piece& piece, BatchReport* report) {
   const int64_t begin = report->begin, end = begin + report->transactions;
   StageClock clock;
   if (report->strategy.scheme == Scheme::kSerial) {
-    MORPHSPARK_RETURN_IF_ERROR(
-        RunSerial(context, plan.order, transactions_, begin, end, next_stamp_, input.poll, &verdicts_));
+    MORPHSPARK_RETURN_IF_ERROR(RunSerial(piece.context, piece.plan.order, piece.plan.transactions, begin, end,
+                                         next_stamp_, input.poll, &verdicts_));
   } else {
-    const PlannedRun::Input batch{.plan = plan,
-                                  .context = context,
+    const PlannedRun::Input batch{.plan = piece.plan,
+                                  .context = piece.context,
                                   .begin = begin,
                                   .end = end,
                                   .first_stamp = next_stamp_,
@@ -258,11 +328,99 @@ Status Engine::RunBatch(const EpochInput& input, const BatchContext& context, co
   return Status::Ok();
 }
 
+// ----------------------------------------------------------------------------------------------- triggers
+
+// There is room for all events from the beginning; each firing is one more.
+void Engine::MakeRoom(int64_t positions, std::vector<ReturnedValues>* returned) {
+  if (positions <= static_cast<int64_t>(verdicts_.status.size())) return;
+  verdicts_.status.resize(positions, TransactionStatus::kCommitted);
+  verdicts_.reason.resize(positions, kNoReason);
+  for (ReturnedValues& column : *returned) column.Grow(positions);
+  epoch_stamps_ = static_cast<Stamp>(positions);
+}
+
+// Events up to a boundary, its firings, events up to the next: each piece is a batch, and all stand in one order.
+Status Engine::RunPieces(const EpochInput& input, const Piece& events, EpochResult* result) {
+  const Order& order = events.plan.order;
+  const Times& times = events.context.times;
+  std::vector<ReturnedValues>* const returned = events.context.returned;
+  Triggers triggers(*input.code, tables_, input.clock, input.last_event);
+  Order whole;
+  whole.identity = false;
+  const Piece merged{events.context, {*input.code, input.columns, whole, transactions_, slots_}};
+  // Rows of events, from `begin` on, up to the first for which `ends` holds, become the next piece.
+  int64_t next = 0;
+  const auto run = [&](int64_t limit, auto ends, bool keyed) -> Status {
+    const auto begin = static_cast<int64_t>(whole.rows.size());
+    for (; next < limit && !ends(order.Row(next)); ++next) {
+      whole.rows.push_back(order.Row(next));
+      result->kinds.push_back(keyed && transactions_[order.Row(next)] != kUnmatched ? transactions_[order.Row(next)]
+                                                                                    : -1);
+    }
+    const auto end = static_cast<int64_t>(whole.rows.size());
+    if (keyed) whole.keyed = end;
+    MakeRoom(end, returned);
+    return RunBatches(input, merged, begin, end, result);
+  };
+  while (next < order.keyed) {
+    const int64_t time = times.At(order.Row(next));
+    MORPHSPARK_RETURN_IF_ERROR(Fire(input, time, &triggers, &whole, result, returned));
+    const int64_t stop = triggers.Stop();
+    MORPHSPARK_RETURN_IF_ERROR(run(order.keyed, [&](BatchRow row) { return times.At(row) >= stop; }, true));
+    triggers.Happened(times.At(order.Row(next - 1)));
+    triggers.Reached(times.At(order.Row(next - 1)));
+  }
+  if (next < order.running) {
+    MORPHSPARK_RETURN_IF_ERROR(run(order.running, [](BatchRow) { return false; }, false));
+  }
+  if (input.until) MORPHSPARK_RETURN_IF_ERROR(Fire(input, *input.until, &triggers, &whole, result, returned));
+  result->clock = triggers.clock();
+  result->last_event = triggers.last_event();
+  whole.diverted = order.diverted;
+  whole.late = order.late;
+  whole.running = static_cast<int64_t>(whole.rows.size());
+  result->order = result->firings.empty() && order.identity ? order : std::move(whole);
+  return Status::Ok();
+}
+
+Status Engine::Fire(const EpochInput& input, int64_t until, Triggers* triggers, Order* order, EpochResult* result,
+                    std::vector<ReturnedValues>* returned) {
+  const Code& code = *input.code;
+  triggers->Begin(until);
+  while (const auto boundary = triggers->Next(until)) {
+    for (const TriggerCode& trigger : code.triggers) {
+      triggers->Collect(trigger, *boundary, &pool_, &firings_);
+      if (firings_.rows == 0) continue;
+      ResolveKeys(code, firings_.columns, firings_.transactions, tables_, &pool_, &firing_slots_);
+      const auto begin = static_cast<int64_t>(order->rows.size());
+      for (int64_t row = 0; row < firings_.rows; ++row) {
+        order->rows.push_back(static_cast<BatchRow>(row));
+        result->kinds.push_back(trigger.transaction);
+      }
+      const int64_t end = begin + firings_.rows;
+      order->keyed = end;
+      MakeRoom(end, returned);
+      const Piece piece{{&code, firings_.columns, firing_slots_, tables_, returned, input.max_string_bytes,
+                         &reason_texts_, Times{nullptr, *boundary}, input.recompute},
+                        {code, firings_.columns, *order, firings_.transactions, firing_slots_}};
+      MORPHSPARK_RETURN_IF_ERROR(RunBatches(input, piece, begin, end, result));
+      result->firings.push_back({begin, end, *boundary});
+    }
+    triggers->Reached(*boundary);
+  }
+  triggers->Reached(until);
+  return Status::Ok();
+}
+
 Status Engine::Changes(TableId table, std::vector<ColumnBuffers>* columns) {
   if (table >= tables_.size()) return Status::Invalid("changes: no such table");
   if (!executed_) return Status::Invalid("changes: no executed epoch");
   const Table& source = *tables_[table];
   try {
+    if (source.history() != nullptr) {
+      ExportEntries(source, &pool_, columns);
+      return Status::Ok();
+    }
     const std::vector<Slot> slots = source.ChangedSlots();
     for (size_t part = 0; part < source.spec().key.size(); ++part)
       columns->push_back(source.ExportKey(part, slots, &pool_));
@@ -279,7 +437,7 @@ Status Engine::Changes(TableId table, std::vector<ColumnBuffers>* columns) {
 
 void Engine::Commit() {
   executed_ = false;
-  for (const auto& table : tables_) table->CommitEpoch();
+  for (const auto& table : tables_) table->CommitEpoch(now_);
   next_stamp_ += epoch_stamps_;
   epoch_stamps_ = 0;
   TrimBufferPool();

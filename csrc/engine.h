@@ -19,6 +19,7 @@
 #include "execute/adviser.h"
 #include "execute/planned_run.h"
 #include "execute/serial.h"
+#include "execute/triggers.h"
 #include "plan/explain.h"
 #include "plan/order.h"
 #include "program/code.h"
@@ -43,10 +44,20 @@ struct EpochInput {
   int interleaved_workers = 2;
   bool observe = false;     // time every unit
   uint32_t lanes_min = 16;  // v-schedule: fewer transactions of a type run one by one; tests lower it
+  // Where the stream stands: see triggers.h. Without order columns `clock` is the time of all transactions.
+  std::optional<int64_t> clock = {}, last_event = {};
+  std::optional<int64_t> until = {};  // after the events, fire up to here
+  bool recompute = false;             // windows, for benchmarks
 };
 
 struct StageSeconds {
   double order = 0, classify = 0, resolve = 0, execute = 0, output = 0;
+};
+
+// Positions [begin, end) are firings at this boundary.
+struct FiredRange {
+  int64_t begin, end;
+  int64_t boundary;
 };
 
 struct EpochResult {
@@ -56,12 +67,16 @@ struct EpochResult {
   int64_t committed = 0, aborted = 0, unmatched = 0;
   std::optional<BatchRow> watermark_row;  // holds the largest timestamp of this epoch, if any
   std::optional<BatchRow> last_key_row;   // holds the largest order key of this epoch, if any
+  std::optional<int64_t> clock, last_event;
+  std::vector<FiredRange> firings;
+  std::vector<int32_t> kinds;  // by position: the transaction that ran, or -1; only of programs with triggers
   StageSeconds seconds;
   std::vector<BatchReport> batches;
 };
 
 // What an epoch would be; see Engine::Explain.
 struct EpochExplanation {
+  bool plannable = true;
   GraphShape shape;
   Adviser::Advice advice;
   BatchFeatures features;
@@ -76,11 +91,12 @@ class Engine {
 
   // Rows as they shall be; see Table::Apply. Between epochs, and part of none.
   Status Apply(TableId table, std::span<const ColumnView> keys, std::span<const ColumnView> values,
-               const ColumnView* deleted = nullptr);
+               const ColumnView* deleted = nullptr, std::span<const ColumnView> versions = {});
   Status Execute(const EpochInput& input, EpochResult* result);
   // Plans the epoch and looks at its graph; changes nothing. Epochs of at most `draw_max` rows are drawn.
   Status Explain(const EpochInput& input, int64_t draw_max, EpochExplanation* explanation);
-  // The rows of a table that the executed epoch changed: key parts, value columns, and a bit for each deleted row.
+  // The rows of a table that the executed epoch changed: key parts, value columns, of a table that keeps versions what
+  // else they have (version_columns.h), and a bit for each deleted row.
   Status Changes(TableId table, std::vector<ColumnBuffers>* columns);
   void Commit();
   void Rollback();
@@ -102,8 +118,20 @@ class Engine {
   Status Run(const EpochInput& input, EpochResult* result);
   // Order, classes and slots; the first stages of Run.
   Status Prepare(const EpochInput& input, Order* order, StageSeconds* seconds);
-  Status RunBatches(const EpochInput& input, EpochResult* result, std::vector<ReturnedValues>* returned);
-  Status RunBatch(const EpochInput& input, const BatchContext& context, const PlanInput& plan, BatchReport* report);
+  // A part of an epoch: events, or the firings of a trigger; and the order that its positions stand in.
+  struct Piece {
+    BatchContext context;
+    PlanInput plan;
+  };
+  // The whole epoch, firings included.
+  Status RunPieces(const EpochInput& input, const Piece& events, EpochResult* result);
+  Status Fire(const EpochInput& input, int64_t until, Triggers* triggers, Order* order, EpochResult* result,
+              std::vector<ReturnedValues>* returned);
+  void MakeRoom(int64_t positions, std::vector<ReturnedValues>* returned);
+  // The transactions at positions [begin, end) of a piece.
+  Status RunBatches(const EpochInput& input, const Piece& piece, int64_t begin, int64_t end, EpochResult* result);
+  Status RunBatch(const EpochInput& input, const Piece& piece, BatchReport* report);
+  bool Plannable(const EpochInput& input) const;
 
   void Look(const EpochInput& input, const Order& order, int64_t draw_max, EpochExplanation* explanation);
   int Workers(const EpochInput& input) const;
@@ -120,9 +148,12 @@ class Engine {
   ReasonTexts reason_texts_;
   PlannedRun planned_;
   Adviser adviser_;
+  FiringBatch firings_;
+  std::vector<std::vector<Slot>> firing_slots_;  // by site, then firing
   Stamp next_stamp_ = 1;
-  Stamp epoch_stamps_ = 0;  // how many the executed, uncommitted epoch took
-  bool executed_ = false;   // an epoch waits for Commit or Rollback
+  int64_t now_ = INT64_MIN;  // the effective timestamp of the last transaction of the executed epoch
+  Stamp epoch_stamps_ = 0;   // how many the executed, uncommitted epoch took
+  bool executed_ = false;    // an epoch waits for Commit or Rollback
 };
 
 }  // namespace morphspark

@@ -21,14 +21,19 @@ inline void SetColumns(EpochInput* epoch, const std::vector<ColumnView>& columns
 
 inline void SetPoll(EpochInput* epoch, bool (*poll)()) { epoch->poll = poll; }
 
-// `columns` are the key's parts, then the value columns and, if there is one more, whether a row is deleted.
-inline Status Apply(Engine* engine, TableId table, const std::vector<ColumnView>& columns) {
+// `columns` are the key's parts, then the value columns, what else versions have (`versions` columns) and, if there is
+// one more, whether a row is deleted.
+inline Status Apply(Engine* engine, TableId table, const std::vector<ColumnView>& columns, size_t versions) {
   const std::span<const ColumnView> all(columns);
   const TableSpec& spec = engine->table(table).spec();
   const size_t parts = spec.key.size(), values = spec.columns.size();
-  const ColumnView* deleted = columns.size() > parts + values ? &columns.back() : nullptr;
-  return engine->Apply(table, all.first(parts), all.subspan(parts, values), deleted);
+  const ColumnView* deleted = columns.size() > parts + values + versions ? &columns.back() : nullptr;
+  return engine->Apply(table, all.first(parts), all.subspan(parts, values), deleted,
+                       all.subspan(parts + values, versions));
 }
+
+// The columns of an epoch are those of events; what triggers have in their place is not there.
+inline void PadColumns(const Code& code, std::vector<ColumnView>* columns) { columns->resize(code.columns.size()); }
 
 inline ColumnBuffers ExportTableColumn(const Table& table, const std::vector<Slot>& slots, size_t column,
                                        ThreadPool* pool) {

@@ -18,6 +18,7 @@ from .errors import (
 )
 from .program import Program
 from .udf import udf
+from .window import window
 from .words import absolute as abs
 from .words import all_of as all
 from .words import any_of as any
@@ -32,6 +33,7 @@ __all__ = [
     "App", "ClosedError", "Config", "ConfigError", "Engine", "EpochError", "FencedError", "LateError", "LimitError",
     "MorphsparkError", "Program", "SchemaError", "Sink", "StateDirectory", "StateError", "TraceError",
     "abs", "all", "any", "coalesce", "count", "each", "max", "mean", "min", "require", "sum", "udf", "when", "where",
+    "window",
 ]  # fmt: skip
 
 

@@ -4,7 +4,7 @@
 from cpython.bytearray cimport PyByteArray_FromStringAndSize
 from cpython.exc cimport PyErr_Occurred
 from cpython.pycapsule cimport PyCapsule_GetPointer
-from libc.stdint cimport int64_t, uint32_t, uint64_t, uintptr_t
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t, uintptr_t
 from libc.string cimport memcpy
 from libcpp cimport bool as cbool
 from libcpp.memory cimport unique_ptr
@@ -93,7 +93,8 @@ cdef export_rows(const vector[uint32_t]& rows):
     with nogil:
         for index in range(rows.size()):
             view[index] = rows[index]
-    return pa.array(numbers)
+    firings = numbers == 0xFFFFFFFF  # no row of the batch
+    return pa.array(numbers, mask=firings) if firings.any() else pa.array(numbers)
 
 
 cdef _native.Value to_value(value, int kind, vector[string]* text):
@@ -185,12 +186,16 @@ cdef class LinkedFunction:
         self.results = results
 
 
-cdef fill_spec(_native.TableSpec* spec, keys, columns, default):
+cdef fill_spec(_native.TableSpec* spec, keys, columns, default, kept):
     cdef vector[string] text
     for kind in keys:
         spec.key.push_back(<_native.Kind> <int> kind)
     for kind in columns:
         spec.columns.push_back(<_native.Kind> <int> kind)
+    if kept is not None:
+        spec.keeps_versions = True
+        spec.history.span, spec.history.rows, gaps, spec.history.limit = kept
+        spec.history.gaps = gaps
     spec.has_default = default is not None
     if default is None:
         return
@@ -214,11 +219,20 @@ cdef _native.Strategy to_strategy(numbers):
 cdef fill_input(_native.EpochInput* epoch, vector[_native.ColumnView]* views, vector[string]* text, list keep,
                 Program program, given):
     """What an epoch is; `views`, `text` and `keep` must live as long as it is used."""
-    (arrays, rows, late, watermark, last_key, max_string_bytes, nested, strategy, punctuation, interleaving,
+    (arrays, rows, late, watermark, last_key, times, max_string_bytes, nested, strategy, punctuation, interleaving,
      observe) = given
     cdef _native.OrderKey key
     view_columns(arrays, program.kinds, keep, views)
+    _native.PadColumns(program.code[0], views)
     _native.SetColumns(epoch, views[0])
+    clock, last_event, until, recompute = times
+    epoch.recompute = recompute
+    if clock is not None:
+        epoch.clock = <int64_t> clock
+    if last_event is not None:
+        epoch.last_event = <int64_t> last_event
+    if until is not None:
+        epoch.until = <int64_t> until
     _native.SetPoll(epoch, poll_signals)
     epoch.code = program.code
     epoch.rows = rows
@@ -251,11 +265,11 @@ cdef class Engine:
     cdef readonly long commits
 
     def __cinit__(self, tables, int threads):
-        """tables: (key kinds, column kinds, default values or None) each."""
+        """tables: (key kinds, column kinds, default values or None, what versions are kept or None) each."""
         cdef vector[_native.TableSpec] specs
         specs.resize(len(tables))
-        for index, (keys, columns, default) in enumerate(tables):
-            fill_spec(&specs.at(index), keys, columns, default)
+        for index, (keys, columns, default, kept) in enumerate(tables):
+            fill_spec(&specs.at(index), keys, columns, default, kept)
         self.engine = new _native.Engine(specs, threads)
         self.process = getpid()
         self.commits = 0
@@ -273,14 +287,15 @@ cdef class Engine:
                 del self.engine
         self.engine = NULL
 
-    def apply(self, uint32_t table, arrays, kinds):
-        """Rows as they shall be: key parts, value columns and, if there is one more, whether a row is deleted."""
+    def apply(self, uint32_t table, arrays, kinds, size_t versions):
+        """Rows as they shall be: key parts, value columns, so many columns that only versions have and, if there is one
+        more, whether a row is deleted."""
         cdef vector[_native.ColumnView] views
         cdef _native.Status status
         keep = []
         view_columns(arrays, kinds, keep, &views)
         with nogil:
-            status = _native.Apply(self.engine, table, views)
+            status = _native.Apply(self.engine, table, views, versions)
         check(status)
 
     def execute(self, Program program, *given):
@@ -313,6 +328,8 @@ cdef class Engine:
         with nogil:
             status = self.engine.Explain(epoch, draw_max, &found)
         check(status)
+        if not found.plannable:
+            return None
         accesses = []
         for index in range(found.accesses.size()):
             access = found.accesses[index]
@@ -459,6 +476,24 @@ cdef class Epoch:
 
     def order(self):
         return None if self.result.order.identity else export_rows(self.result.order.rows)
+
+    def kinds(self):
+        """The number of the transaction that ran at each position, or -1."""
+        import numpy as np
+
+        cdef int32_t[::1] view
+        cdef size_t index
+        numbers = np.empty(self.result.kinds.size(), dtype=np.int32)
+        view = numbers
+        for index in range(self.result.kinds.size()):
+            view[index] = self.result.kinds[index]
+        return numbers
+
+    def clock(self):
+        return self.result.clock.value() if self.result.clock.has_value() else None
+
+    def last_event(self):
+        return self.result.last_event.value() if self.result.last_event.has_value() else None
 
     def diverted(self):
         return export_rows(self.result.order.diverted) if self.result.order.diverted.size() else None

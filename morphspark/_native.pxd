@@ -1,5 +1,5 @@
 # Declarations of the C++ core: names and shapes only.
-from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
 from libcpp cimport bool as cbool
 from libcpp.memory cimport unique_ptr
 from libcpp.optional cimport optional
@@ -59,12 +59,20 @@ cdef extern from "base/thread_pool.h" namespace "morphspark" nogil:
 
 
 cdef extern from "state/table.h" namespace "morphspark" nogil:
+    cdef cppclass HistorySpec:
+        int64_t span
+        int64_t rows
+        vector[int64_t] gaps
+        int64_t limit
+
     cdef cppclass TableSpec:
         vector[Kind] key
         vector[Kind] columns
         cbool has_default
         vector[Value] defaults
         vector[string] default_text
+        cbool keeps_versions
+        HistorySpec history
 
     cdef cppclass Table:
         const TableSpec& spec()
@@ -189,6 +197,8 @@ cdef extern from "engine.h" namespace "morphspark" nogil:
         int interleaved_workers
         cbool observe
         uint32_t lanes_min
+        optional[int64_t] clock, last_event, until
+        cbool recompute
 
     cdef cppclass EpochResult:
         Order order
@@ -197,10 +207,13 @@ cdef extern from "engine.h" namespace "morphspark" nogil:
         int64_t committed, aborted, unmatched
         optional[uint32_t] watermark_row
         optional[uint32_t] last_key_row
+        optional[int64_t] clock, last_event
+        vector[int32_t] kinds
         StageSeconds seconds
         vector[BatchReport] batches
 
     cdef cppclass EpochExplanation:
+        cbool plannable
         GraphShape shape
         Advice advice
         BatchFeatures features
@@ -240,7 +253,8 @@ cdef extern from "python_bridge.h" namespace "morphspark::bridge" nogil:
     Status Decode(const vector[int64_t]& words, vector[string] strings, const Engine& engine, Code* out) except +
     void SetColumns(EpochInput* epoch, const vector[ColumnView]& columns)
     void SetPoll(EpochInput* epoch, cbool (*poll)() noexcept)
-    Status Apply(Engine* engine, uint32_t table, const vector[ColumnView]& columns) except +
+    Status Apply(Engine* engine, uint32_t table, const vector[ColumnView]& columns, size_t versions) except +
+    void PadColumns(const Code& code, vector[ColumnView]* columns) except +
     ColumnBuffers ExportTableColumn(const Table& table, const vector[uint32_t]& slots, size_t column,
                                     ThreadPool* pool) except +
     ColumnBuffers GatherColumn(const ArrowArray& array, int bits, int offset_bytes, cbool identity,

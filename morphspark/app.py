@@ -6,10 +6,11 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from . import infer, trace, types, values
+from . import infer, trace, types, values, window
 from .errors import ConfigError, SchemaError, TraceError
 from .expr import constant
-from .program import Const, Program, TableSpec, Transaction
+from .program import Const, Program, TableSpec, Transaction, declared
+from .spans import Span, SpanError, check_clock, parse_span
 from .types import Type
 
 if TYPE_CHECKING:
@@ -99,15 +100,21 @@ class App:
         key: Any,
         columns: Mapping[str, Any],
         default: Mapping[str, Any] | None = None,
+        retain: Any = None,
     ) -> Table:
-        """Declare a table. `key` is "int64", "string" or named parts of those; `default` covers every column."""
+        """Declare a table. `key` is "int64", "string" or named parts of those; `default` covers every column.
+
+        `retain` says how long versions are kept for windows ("10 min", or a whole number for an int64 order column);
+        without it, as long as the largest window on the table.
+        """
         trace.check_name(name, "table")
         if name in self._tables:
             raise TraceError(f"table {name!r} is declared twice")
         parts = _key_parts(name, key)
         kinds = _value_columns(name, columns, parts)
         stored = None if default is None else _default_values(name, kinds, default)
-        spec = TableSpec(name, parts, tuple(kinds.items()), stored)
+        kept = None if retain is None else self._span(retain, f"table {name!r}: retain")
+        spec = TableSpec(name, parts, tuple(kinds.items()), stored, kept)
         self._tables[name] = spec
         return Table(spec)
 
@@ -118,21 +125,54 @@ class App:
         accepted = tuple((column, self._on_values(column, value)) for column, value in conditions.items())
 
         def decorate(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-            transaction = trace.trace(function, accepted, self.events, self._tables)
-            self._check_functions(transaction)
-            if any(transaction.name == one.name for one in self._transactions):
-                raise TraceError(f"transaction {transaction.name!r} is defined twice")
-            self._transactions.append(transaction)
-            self._functions[transaction.name] = function
-            return function
+            return self._define(function, trace.trace(function, accepted, self.events, self._tables, self._clock))
 
         return decorate
 
+    def every(
+        self, period: Any, window: Any = None, each: Table | None = None
+    ) -> Callable[[Callable[[Any], Any]], Callable[[Any], Any]]:
+        """Decorate a transaction that runs at every multiple of the period, for the `window` before it.
+
+        With `each`, once for every row of that table that has a version in the window; else once, if the window holds
+        an event. Without `window` it is as long as the period.
+        """
+        return self._trigger("every", period, window, each, "@app.every(…)")
+
+    def session(self, gap: Any, each: Table) -> Callable[[Callable[[Any], Any]], Callable[[Any], Any]]:
+        """Decorate a transaction that runs for a row of `each` when nothing was written to it for the gap."""
+        return self._trigger("session", gap, None, each, "@app.session(…)")
+
+    def _trigger(
+        self, kind: str, period: Any, length: Any, each: Any, name: str
+    ) -> Callable[[Callable[[Any], Any]], Callable[[Any], Any]]:
+        if each is None and kind == "every":
+            spec = None
+        elif not isinstance(each, Table) or self._tables.get(each.name) is not each.spec:
+            raise TraceError(f"{name}: each={each!r}: expected a table of this app")
+        else:
+            spec = each.spec
+        trigger = window.make_trigger(kind, period, length, spec, self._clock, name)
+
+        def decorate(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+            clock = self._clock or types.UNKNOWN
+            return self._define(function, window.trace_trigger(function, trigger, self._tables, clock, self.events))
+
+        return decorate
+
+    def _define(self, function: Callable[[Any], Any], transaction: Transaction) -> Callable[[Any], Any]:
+        self._check_functions(transaction)
+        if any(transaction.name == one.name for one in self._transactions):
+            raise TraceError(f"transaction {transaction.name!r} is defined twice")
+        self._transactions.append(transaction)
+        self._functions[transaction.name] = function
+        return function
+
     @property
     def program(self) -> Program:
-        return Program(
-            self.name, self.order_by, self.seed, tuple(self._tables.values()), tuple(self._transactions)
-        )  # fmt: skip
+        transactions = tuple(self._transactions)
+        tables = window.with_kept(self._tables.values(), transactions)
+        return Program(self.name, self.order_by, self.seed, tables, transactions)
 
     def transaction_of(self, function: Callable[[Any], Any]) -> str | None:
         """The name of the transaction that a decorated function has become."""
@@ -140,7 +180,7 @@ class App:
 
     def trace(self, function: Callable[[Any], Any]) -> Transaction:
         """What a function does to this app's tables, without making it one of its transactions."""
-        return trace.trace(function, (), self.events, self._tables)
+        return trace.trace(function, (), self.events, self._tables, self._clock)
 
     def open(
         self,
@@ -166,6 +206,21 @@ class App:
         for function in transaction.functions:
             if known.get(function.name, function).live is not function.live:
                 raise TraceError(f"{transaction.name}: two functions are called {function.name!r}; rename one")
+
+    @property
+    def _clock(self) -> Type | None:
+        """The type of the first order column, as far as it is known; None: there is none."""
+        if not self.order_by:
+            return None
+        return types.UNKNOWN if self.events is None else self.events[self.order_by[0]]
+
+    def _span(self, given: Any, what: str) -> Span:
+        try:
+            span = parse_span(given, what)
+            check_clock(span, self._clock, what)
+        except SpanError as error:
+            raise TraceError(str(error)) from None
+        return span
 
     def _on_values(self, column: str, value: Any) -> tuple[Const, ...]:
         several = value if isinstance(value, list | tuple | set | frozenset) else [value]
@@ -198,7 +253,7 @@ class App:
     def __setstate__(self, state: dict[str, Any]) -> None:
         program = Program.from_json(state["program"])
         self.__init__(program.name, program.order_by, state["events"], state["late"], program.seed)  # type: ignore[misc]
-        self._tables = {table.name: table for table in program.tables}
+        self._tables = {table.name: declared(table) for table in program.tables}
         self._transactions = list(program.transactions)
         self._user_functions = state["functions"]  # the program finds them by name and hash while they live
 

@@ -10,6 +10,7 @@ from .app import check_on_type, check_order_type
 from .errors import SchemaError
 from .program import Column, Const, Element, Operand, Program, Ref, Step, TableSpec, Transaction
 from .types import Type
+from .window import check_units, firing_columns, window_of
 
 _COLUMNS_SHOWN = 8
 
@@ -17,7 +18,7 @@ _COLUMNS_SHOWN = 8
 @dataclass(frozen=True)
 class BoundTransaction:
     transaction: Transaction
-    events: Mapping[str, Type]
+    events: Mapping[str, Type]  # or what a firing has in their place
     types: list[Type]  # of each step's result
     accumulated: dict[int, Type]  # a reduction's begin → the type of the values it takes in
 
@@ -39,20 +40,33 @@ class BoundProgram:
     transactions: tuple[BoundTransaction, ...]
     returns: Mapping[str, Type]  # every returned column, in order of first definition
 
+    @property
+    def clock(self) -> Type | None:
+        """The type of the first order column."""
+        return self.events[self.program.order_by[0]] if self.program.order_by else None
+
 
 def bind(program: Program, events: Mapping[str, Type]) -> BoundProgram:
     """Give every step its type, or say which line does not fit the columns that came."""
     for column in program.order_by:
         check_order_type(column, events[column])
     bound = tuple(_bind_transaction(program, one, events) for one in program.transactions)
-    return BoundProgram(program, events, bound, _returned_columns(bound))
+    return BoundProgram(program, events, bound, _returned_columns(bound, events))
 
 
 def _bind_transaction(program: Program, transaction: Transaction, events: Mapping[str, Type]) -> BoundTransaction:
     for column, values in transaction.on:
         for value in values:
             check_on_type(column, events[column], value)
+    tables = {table.name: table for table in program.tables}
+    clock = events[program.order_by[0]] if program.order_by else None
+    if transaction.trigger is not None:
+        events = firing_columns(transaction.trigger, tables, clock or types.NULL)
     bound = BoundTransaction(transaction, events, [], {})
+    try:
+        check_units(transaction, tables, clock if program.order_by else types.UNKNOWN)
+    except infer.Mismatch as error:
+        raise SchemaError(str(error)) from None
     for step in transaction.steps:
         try:
             bound.types.append(_step_type(program, step, bound))
@@ -102,6 +116,10 @@ def _step_type(program: Program, step: Step, bound: BoundTransaction) -> Type:
     if step.op == "reduce":
         begin = step.args[0].step  # type: ignore[union-attr]
         return infer.reduction_type(step.text, bound.accumulated.get(begin, types.NULL))
+    if step.op == "window":
+        return infer.window_type(window_of(step.text)[0], _column_types(program.table(step.table), step.columns)[0])
+    if step.op == "rows":
+        return types.ROW
     if step.op == "exists":
         return types.BOOL
     if step.op == "call":
@@ -110,7 +128,7 @@ def _step_type(program: Program, step: Step, bound: BoundTransaction) -> Type:
         return function.results[0]
     if step.op == "result":
         return bound.transaction.function_of(step).results[int(step.text)]
-    if step.op in ("begin", "end", "delete"):
+    if step.op in ("begin", "end", "delete", "collect"):
         return types.NULL
     return infer.result_type(step.op, given)
 
@@ -138,14 +156,14 @@ def _column_types(table: TableSpec, names: tuple[str, ...]) -> list[Type]:
     return [table.columns[table.column_index(name)][1] for name in names]
 
 
-def _returned_columns(bound: tuple[BoundTransaction, ...]) -> dict[str, Type]:
+def _returned_columns(bound: tuple[BoundTransaction, ...], events: Mapping[str, Type]) -> dict[str, Type]:
     returned: dict[str, Type] = {}
     for one in bound:
         for name, operand in one.transaction.returns:
             kind = one.type_of(operand)
             if kind.element is not None or kind == types.ROW:
                 raise SchemaError(f"{one.transaction.name}: returned column {name!r} can't be {kind}")
-            if name in one.events:
+            if name in events:
                 raise SchemaError(
                     f"{one.transaction.name}: returned column {name!r} has the name of an event column; rename it"
                 )

@@ -1,9 +1,10 @@
-"""An ad-hoc transaction between two epochs: one function, one event, given by keyword."""
+"""What happens between two epochs: an ad-hoc transaction (one function, one event, given by keyword), or only time."""
 
 from __future__ import annotations
 
 import datetime
 import decimal
+import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -14,10 +15,12 @@ from . import types
 from .app import App
 from .columns import Batch, admit
 from .config import Config
-from .errors import SchemaError
+from .errors import ConfigError, SchemaError
+from .expr import microseconds
 from .program import Program, Transaction
 from .trace import unknown_name
 from .types import Type
+from .window import check_kept
 
 _PYTHON = {
     "bool": bool,
@@ -42,6 +45,8 @@ class CallResult:
 def call_program(app: App, program: Program, function: Callable[[Any], Any] | str) -> Program:
     """A program of that one transaction, for any event. It has no order: the call comes when it comes."""
     transaction = _transaction(app, program, function)
+    if transaction.trigger is not None:
+        raise SchemaError(f"{transaction.name} is a trigger: time starts it, not a call; engine.advance(ts) moves time")
     return Program(program.name, (), program.seed, program.tables, (replace(transaction, on=()),))
 
 
@@ -54,7 +59,11 @@ def _transaction(app: App, program: Program, function: Callable[[Any], Any] | st
     if not callable(function):
         raise SchemaError(f"call(…): expected a function or the name of a transaction, got a {type(function).__name__}")
     name = app.transaction_of(function)
-    return known[name] if name in known else app.trace(function)
+    if name in known:
+        return known[name]
+    traced = app.trace(function)
+    check_kept(traced, {table.name: table for table in program.tables})
+    return traced
 
 
 def call_batch(program: Program, columns: Mapping[str, Any], known: Mapping[str, Type], config: Config) -> Batch:
@@ -92,3 +101,24 @@ def _fits(value: Any, kind: Type) -> bool:
     if kind.element is not None:
         return isinstance(value, list | tuple) and all(_fits(one, kind.element) for one in value)
     return isinstance(value, _PYTHON[kind.name]) and (kind == types.BOOL or not isinstance(value, bool))
+
+
+def idle_batch(program: Program, known: Mapping[str, Type]) -> Batch:
+    """No event, in the columns that are known so far."""
+    if not program.order_by:
+        raise ConfigError("advance(ts): the app has no order_by, so it knows no time")
+    kinds = {name: known.get(name, types.NULL) for name in program.event_columns}
+    columns = {name: pa.array([], types.to_arrow(kind)) for name, kind in kinds.items()}
+    return Batch(pa.table(columns), columns, kinds)
+
+
+def moment_of(ts: Any, clock: Type | None) -> int:
+    """A point in time as the order column counts."""
+    if isinstance(ts, datetime.datetime) and clock in (types.TIMESTAMP, types.NULL):
+        return microseconds(ts)
+    if not isinstance(ts, bool) and hasattr(ts, "__index__") and clock in (types.INT64, types.TIMESTAMP, types.NULL):
+        return operator.index(ts)
+    wanted = "a datetime, or microseconds since 1970" if clock == types.TIMESTAMP else "a whole number"
+    if clock not in (types.INT64, types.TIMESTAMP, types.NULL):
+        raise ConfigError(f"advance(ts): the first order column is {clock}, which does not tell how much time passes")
+    raise ConfigError(f"advance({ts!r}): the first order column is {clock}; expected {wanted}")

@@ -19,6 +19,9 @@ from .errors import SchemaError
 from .program import TableSpec
 
 DELETED_COLUMN = "_deleted"  # the last column of changed rows; no column of a user's may be called so
+# Of a table that keeps versions: when a row was left so, by which transaction (0: it is no version, only the row), and
+# when the sessions began that it belongs to.
+TIME_COLUMN, SEQUENCE_COLUMN, FIRST_COLUMN = "_time", "_sequence", "_first"
 
 
 @dataclass(frozen=True)
@@ -28,18 +31,22 @@ class Progress:
     epoch: int = 0  # the next one
     watermark: Any = None  # the largest timestamp of any committed event
     last_key: tuple[Any, ...] | None = None  # the largest whole order key
+    clock: int | None = None  # triggers have fired up to here; the effective timestamp of the last transaction
+    last_event: int | None = None  # the effective timestamp of the last event, which `advance` does not move
 
 
 @dataclass(frozen=True)
 class Outcome:
     """An executed epoch that is not committed yet."""
 
-    order: pa.Array | None  # rows of the batch in transaction order (int64); None: as they came
+    order: pa.Array | None  # rows of the batch in transaction order (int64, null: a firing); None: as they came
     diverted: pa.Array | None  # rows that are late and did not run (int64); None: no row
-    columns: Mapping[str, pa.Array]  # returned columns, then _status, _reason, _ts, in transaction order
-    counts: Mapping[str, int]  # committed, aborted, unmatched, late
+    columns: Mapping[str, pa.Array]  # returned columns, then _status, _reason, _ts, _kind, in transaction order
+    counts: Mapping[str, int]  # committed, aborted, unmatched, late; firings are transactions, too
     watermark: Any
     last_key: tuple[Any, ...] | None
+    clock: int | None = None
+    last_event: int | None = None
     seconds: Mapping[str, float] = field(default_factory=dict)  # per stage
     batches: Sequence[Mapping[str, Any]] = ()  # how each batch was run, in order
     python: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # functions under the GIL: what they took
@@ -51,8 +58,11 @@ class Core(Protocol):
     def load(self, table: TableSpec, rows: pa.RecordBatch) -> None:
         """Insert checked rows (key parts, then value columns) into a table that the stream has not touched."""
 
-    def execute(self, bound: BoundProgram, batch: Batch, progress: Progress, late: str) -> Outcome:
-        """Run an epoch. If it raises, nothing changed; else `commit` or `rollback` must follow."""
+    def execute(
+        self, bound: BoundProgram, batch: Batch, progress: Progress, late: str, until: int | None = None
+    ) -> Outcome:
+        """Run an epoch, and then triggers up to `until`. If it raises, nothing changed; else `commit` or `rollback`
+        must follow."""
 
     def explain(self, bound: BoundProgram, batch: Batch, progress: Progress) -> dict[str, Any] | None:
         """The task precedence graph of a batch; None if it can't be planned. Changes nothing."""
@@ -63,6 +73,9 @@ class Core(Protocol):
         Key parts, value columns, `_deleted`; in no promised order. Values of a deleted row are zeros or empty. A row
         that was written is changed, also if its values are equal; one created and deleted again is not. Between
         `execute` and its end only.
+
+        Of a table that keeps versions: every version that a transaction left, in order, with `_time`, `_sequence` and
+        `_first…`; `_deleted` says that from there on all earlier ones are hidden.
         """
 
     def commit(self) -> None:
@@ -75,7 +88,8 @@ class Core(Protocol):
         """Make rows what `changes` or a snapshot says they are: for recovery, and part of no epoch.
 
         Key parts and value columns, and `_deleted` or not; checked (SchemaError). Of several rows with one key the last
-        counts; deleting a missing row does nothing. So to apply rows again changes nothing. Between epochs only.
+        counts; deleting a missing row does nothing. So to apply rows again changes nothing; but versions, which come
+        with `_time` and the rest, come to those that are there. Between epochs only.
         """
 
     def begin_snapshot(self) -> None:
@@ -85,7 +99,9 @@ class Core(Protocol):
         """The next rows of the open snapshot, at most so many of one table; None: all were read.
 
         Between epochs; any number of them may run and end since the snapshot began. A row comes once, in no promised
-        order, also of tables; a table without rows does not come at all.
+        order, also of tables; a table without rows does not come at all. Of a table that keeps versions those of a
+        row come one after the other, the oldest first, also if they are more than asked for; a row that has none comes
+        with `_sequence` 0.
         """
 
     def end_snapshot(self) -> None:
@@ -103,15 +119,24 @@ class Core(Protocol):
     def close(self) -> None: ...
 
 
-def rows_schema(table: TableSpec, deleted: bool = False) -> pa.Schema:
-    """Rows of a table in Arrow: key parts, value columns and, for changed rows, `_deleted`."""
+def version_columns(table: TableSpec) -> list[str]:
+    """What else a version has; none where a table keeps no versions."""
+    if table.kept is None:
+        return []
+    return [TIME_COLUMN, SEQUENCE_COLUMN, *(f"{FIRST_COLUMN}{i}" for i in range(len(table.kept.gaps)))]
+
+
+def rows_schema(table: TableSpec, deleted: bool = False, versions: bool = False) -> pa.Schema:
+    """Rows of a table in Arrow: key parts, value columns, what else versions have, and of changed rows `_deleted`."""
     fields = [(name, types.to_arrow(kind)) for name, kind in (*table.key, *table.columns)]
+    fields += [(name, pa.int64()) for name in version_columns(table) if versions]
     return pa.schema([*fields, (DELETED_COLUMN, pa.bool_())] if deleted else fields)
 
 
 def check_rows(table: TableSpec, rows: pa.RecordBatch) -> None:
     """Refuse rows that `apply` can't take: other columns, other types, nulls."""
-    wanted = rows_schema(table, deleted=DELETED_COLUMN in rows.schema.names)
+    names = rows.schema.names
+    wanted = rows_schema(table, DELETED_COLUMN in names, TIME_COLUMN in names)
     if rows.schema.names != wanted.names:
         raise SchemaError(
             f"apply({table.name!r}): expected the columns {', '.join(wanted.names)}, got {', '.join(rows.schema.names)}"

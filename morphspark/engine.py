@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from types import TracebackType
 from typing import Any
@@ -24,25 +24,25 @@ from . import types
 from .app import App, Table
 from .bind import BoundProgram, bind
 from .callee import check_log
-from .calls import CallResult, call_batch, call_program
+from .calls import CallResult, call_batch, call_program, idle_batch, moment_of
 from .columns import Batch, admit, as_table, canonical, check_strings, one_chunk
 from .config import Config
 from .core import Outcome, Progress
 from .durable.binding import check_evolve, check_query
 from .durable.directory import table_at
 from .durable.failpoints import reach
-from .durable.files import read_output
+from .durable.files import DataFile, read_output
 from .durable.history import History, beside_a_writer, read_more
 from .durable.journal import CommandLog, Executed, Journal, now_us
 from .durable.opening import open_to_read, open_to_write
-from .durable.records import Bind, Call, Epoch, Load
+from .durable.records import Advance, Bind, Body, Call, Epoch, Load
 from .durable.recovery import MakeCore, Recovered, replay
 from .durable.store import Store, open_store
 from .durable.workers import Task, Workers
 from .errors import ClosedError, ConfigError, EpochError, LimitError, SchemaError
 from .explain import Explanation
 from .metrics import Metrics, breakdown, main_strategy
-from .program import TableSpec
+from .program import TableSpec, declared
 from .strategy import check_names
 from .trace import unknown_name
 from .types import Type
@@ -216,7 +216,7 @@ class Engine:
             self._check_state_size()
             result = self._output(batch, outcome, before.progress.epoch)
             rows = result if present is None else present(result)
-            progress = Progress(before.progress.epoch + 1, outcome.watermark, outcome.last_key)
+            progress = _after(outcome, before.progress.epoch + 1)
             late = self._diverted(batch, outcome)
             kinds = {**before.types, **batch.types}
             self._prepared = _Committed(progress, kinds, self._core.commits + 1, bound, late)
@@ -319,7 +319,8 @@ class Engine:
             batch = call_batch(program, columns, before.types, self.config)
             bound = bind(program, batch.types)
             try:
-                outcome = self._core.execute(bound, batch, Progress(before.progress.epoch), "admit")
+                moment = Progress(before.progress.epoch, clock=before.progress.watermark)
+                outcome = self._core.execute(bound, batch, moment, "admit")
                 self._check_state_size()
                 found = {name: column[0].as_py() for name, column in outcome.columns.items()}
                 committed = found["_status"] == "committed"
@@ -329,19 +330,48 @@ class Engine:
                     self._prepared = _Committed(
                         before.progress, before.types, self._core.commits + 1, before.bound, before.late
                     )
-                    self._commit_call(program.transactions[0].name)
+                    self._commit_rows(lambda file: Call(program.transactions[0].name, file))
             finally:
                 self._undo()
             self._visible()
             return result
 
-    def _commit_call(self, name: str) -> None:
+    def _commit_rows(self, body: Callable[[DataFile], Body]) -> None:
         journal, core = self._journal, self._core
         if journal is None:
             core.commit()
             return
         changes = self._changes()
-        journal.committer.commit(lambda: journal.write_rows(changes, lambda file: Call(name, file)), core.commit)
+        journal.committer.commit(lambda: journal.write_rows(changes, body), core.commit)
+
+    def advance(self, ts: Any) -> pa.Table:
+        """Time goes on without events: fire all boundaries up to `ts`, a number or a datetime. What the firings gave.
+
+        The watermark becomes `ts`, so that later events never come before a window that has fired. Durable by itself,
+        between epochs; `_epoch` is that of the last one.
+        """
+        with self._using():
+            self._check_writable()
+            before = self._visible()
+            batch = idle_batch(self.program, before.types)
+            bound = self._bind(batch, before)
+            until = moment_of(ts, bound.clock)
+            reached = before.progress.clock
+            try:
+                outcome = self._core.execute(bound, batch, before.progress, "admit", max(until, reached or until))
+                self._check_state_size()
+                result = self._output(batch, outcome, before.progress.epoch - 1)
+                known = before.progress.watermark
+                progress = replace(
+                    _after(outcome, before.progress.epoch), watermark=until if known is None else max(known, until)
+                )
+                if progress != before.progress and bound.clock != types.NULL:  # else no event was ever there
+                    self._prepared = replace(before, progress=progress, commits=self._core.commits + 1, bound=bound)
+                    self._commit_rows(lambda file: Advance(progress, file))
+            finally:
+                self._undo()
+            self._visible()
+            return result
 
     def explain(self, data: Any) -> Explanation:
         """The task precedence graph that these events would make, and how it would be run. Changes nothing."""
@@ -555,9 +585,9 @@ class Engine:
 
     def _spec(self, name: str | Table) -> TableSpec:
         if isinstance(name, Table):
-            if name.spec not in self.program.tables:
+            if name.spec not in map(declared, self.program.tables):
                 raise SchemaError(f"table {name.name!r} is not one of app {self.app.name!r} as this engine opened it")
-            return name.spec
+            return self.program.table(name.name)
         for spec in self.program.tables:
             if spec.name == name:
                 return spec
@@ -583,9 +613,9 @@ class Engine:
             for name in batch.events.column_names
         }
         own = dict(outcome.columns)
-        timestamps = own.pop("_ts")
-        epochs = pa.repeat(pa.scalar(epoch, pa.int64()), len(timestamps))
-        return pa.table({**columns, **own, "_epoch": epochs, "_ts": timestamps})
+        last = {name: own.pop(name) for name in ("_ts", "_kind") if name in own}
+        epochs = pa.repeat(pa.scalar(epoch, pa.int64()), len(last["_ts"]))
+        return pa.table({**columns, **own, "_epoch": epochs, **last})
 
     def _diverted(self, batch: Batch, outcome: Outcome) -> pa.Table:
         schema = batch.events.schema
@@ -621,6 +651,10 @@ class Engine:
                 "batches": list(outcome.batches),
             }
         )
+
+
+def _after(outcome: Outcome, epoch: int) -> Progress:
+    return Progress(epoch, outcome.watermark, outcome.last_key, outcome.clock, outcome.last_event)
 
 
 class _Clock:

@@ -14,7 +14,7 @@ from typing import Any
 from .config import Config
 from .program import Program
 
-UNPLANNED = "not planned: this engine runs events one by one"
+UNPLANNED = "not planned: events run one by one (serial)"
 NO_TYPE = 0xFFFF
 _CELL_W, _CELL_H, _GAP_X, _GAP_Y = 132, 34, 16, 36
 

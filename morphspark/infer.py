@@ -25,6 +25,7 @@ COMPARISON = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">
 LOGIC = {"and": "&", "or": "|", "xor": "^"}
 EXTREMES = ("min", "max")
 REDUCTIONS = ("sum", "count", "min", "max", "mean", "any", "all")
+WINDOW_AGGREGATES = ("sum", "count", "min", "max", "mean", "first", "last", "nunique")
 
 # A decimal quotient keeps this many digits more than its operands; assignment rounds the rest.
 DECIMAL_DIVISION_DIGITS = 6
@@ -84,6 +85,19 @@ def reduction_type(kind: str, value: Type) -> Type:
     if value.name == "decimal":
         return between(_division_scale(value.scale, 0))
     return FLOAT64
+
+
+def window_type(kind: str, column: Type) -> Type:
+    """The type of an aggregate over the versions of a table's column."""
+    if kind in ("count", "nunique"):
+        return INT64
+    if kind in ("first", "last"):
+        return column
+    try:
+        return reduction_type(kind, column)
+    except Mismatch:
+        takes = "numbers" if kind in ("sum", "mean") else "values that have an order"
+        raise Mismatch(f".over(…).{kind}() takes {takes}, not {column}") from None
 
 
 def unify(types: list[Type], what: str) -> Type:

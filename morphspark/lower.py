@@ -17,6 +17,7 @@ from .bind import BoundProgram, BoundTransaction
 from .callee import Callee, callee
 from .program import Column, Const, Element, Guard, Operand, Ref, Step, loop_starts, reasons
 from .types import FLOAT64, INT64, NULL, Type
+from .window import window_of
 
 OPS = {
     name: number
@@ -103,12 +104,19 @@ OPS = {
             "Reduce",
             "Call",
             "Emit",
+            "Window",
+            "Rows",
+            "Collect",
+            "WindowOfRows",
             "Work",
         ]
     )
 }
 FAILURES = ("null0", "null1", "null2", "overflow", "division", "key", "missing", "exists", "list", "require", "udf")
 REDUCTIONS = ("sum", "count", "min", "max", "mean", "any", "all")
+WINDOW_AGGREGATES = ("sum", "count", "min", "max", "mean", "first", "last", "nunique")
+WINDOW_BY = {"time": 0, "int": 0, "rows": 1, "trigger": 2}
+NO_TABLE = 2**32 - 1
 WORK_KINDS = ("smooth", "branchy")
 COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 KINDS = ("null", "bool", "int64", "float64", "string", "timestamp", "decimal", "list")
@@ -141,8 +149,9 @@ class Lowered:
 class _Shared:
     """What all transactions of a program number together."""
 
-    columns: dict[str, int]
+    columns: dict[str, int]  # of events
     tables: dict[str, int]
+    kinds: list[Type]  # of all columns: those of events, then what each trigger has in their place
     constants: dict[Const, int] = field(default_factory=dict)
     strings: dict[bytes, int] = field(default_factory=dict)
     reasons: dict[str, int] = field(default_factory=lambda: {"": 0})
@@ -169,6 +178,7 @@ def lower(bound: BoundProgram) -> Lowered:
     shared = _Shared(
         columns={name: index for index, name in enumerate(bound.events)},
         tables={table.name: index for index, table in enumerate(program.tables)},
+        kinds=list(bound.events.values()),
     )
     for transaction in bound.transactions:  # constants first: they have the lowest registers
         _collect_constants(transaction, shared)
@@ -178,7 +188,7 @@ def lower(bound: BoundProgram) -> Lowered:
     registers = max([len(shared.constants) + 1, *(one.registers for one in lowered)])
     words = [
         registers,
-        *_listed([kind_code(kind), kind_code(kind.element or NULL)] for kind in bound.events.values()),
+        *_listed([kind_code(kind), kind_code(kind.element or NULL)] for kind in shared.kinds),
         *_listed([shared.columns[name]] for name in program.order_by),
         *_listed([reason] for reason in order_reasons),
         *_listed([table, int(of_element), *_listed([part] for part in key)] for table, of_element, key in shared.sites),
@@ -189,7 +199,25 @@ def lower(bound: BoundProgram) -> Lowered:
         *_listed([kind_code(const.type), *_value_words(const.value, const.type, shared)] for const in shared.constants),
         *_listed(parts),
     ]
+    if program.has_triggers or any(one.windows or one.collections for one in lowered):
+        words += [len(bound.events), *(word for one in lowered for word in one.window_words())]
+        words += _listed(_trigger_words(bound, lowered, index) for index in _triggers(bound))
     return Lowered(words, list(shared.strings), list(shared.functions.values()))
+
+
+def _triggers(bound: BoundProgram) -> list[int]:
+    return [index for index, one in enumerate(bound.transactions) if one.transaction.trigger is not None]
+
+
+def _trigger_words(bound: BoundProgram, lowered: list[_TransactionLowering], index: int) -> list[int]:
+    triggers = [bound.transactions[other].transaction.trigger for other in _triggers(bound)]
+    trigger, one = bound.transactions[index].transaction.trigger, lowered[index]
+    assert trigger is not None
+    before = triggers[: _triggers(bound).index(index)]
+    number = sum(t is not None and (t.kind, t.each) == (trigger.kind, trigger.each) for t in before)
+    table = one.shared.tables[trigger.each] if trigger.each else NO_TABLE
+    session = int(trigger.kind == "session")
+    return [index, session, trigger.period.size, trigger.window.size, table, number, next(iter(one.columns.values()))]
 
 
 def _listed(items: Iterable[Sequence[int]]) -> list[int]:
@@ -255,6 +283,9 @@ class _TransactionLowering:
         self.bound = transaction
         self.steps = transaction.transaction.steps
         self.shared = shared
+        self.columns = shared.columns if transaction.transaction.trigger is None else self._own_columns()
+        self.windows: list[list[int]] = []
+        self.collections: dict[int, int] = {}  # rows' step → number
         self.instructions: list[list[int]] = []
         self.loads: dict[int, int] = {}  # used column → register
         self.rows: list[tuple[int, int]] = []  # (register, site) of rows that the event names
@@ -273,6 +304,15 @@ class _TransactionLowering:
         self.emit("Stop")
 
     # -- the encoding
+
+    def _own_columns(self) -> dict[str, int]:
+        """What a trigger has in place of an event's columns, behind all others."""
+        first = len(self.shared.kinds)
+        self.shared.kinds += self.bound.events.values()
+        return {name: first + position for position, name in enumerate(self.bound.events)}
+
+    def window_words(self) -> list[int]:
+        return [*_listed(self.windows), len(self.collections)]
 
     def words(self) -> list[int]:
         return [
@@ -304,7 +344,7 @@ class _TransactionLowering:
         coded = (
             [MATCHES.index(match), *_value_words(value, as_type, self.shared)] for match, value, as_type in matches
         )
-        return [self.shared.columns[name], kind.scale, *_listed(coded)]
+        return [self.columns[name], kind.scale, *_listed(coded)]
 
     # -- instructions and registers
 
@@ -334,7 +374,7 @@ class _TransactionLowering:
         if isinstance(operand, Ref):
             return self.first_step + operand.step
         if isinstance(operand, Column):
-            column = self.shared.columns[operand.name]
+            column = self.columns[operand.name]
             if column not in self.loads:
                 self.loads[column] = self.temporary()
             return self.loads[column]
@@ -373,11 +413,19 @@ class _TransactionLowering:
                 skips.append(self.emit("SkipUnless", a=self.register(condition), aux=int(value)))
                 open_conditions.append((condition, value))
             if self.steps[index].op == "each":
-                self._loop(index, guard)
+                if not self._names_only(index):
+                    self._loop(index, guard)
                 index = self.ends[index] + 1
             else:
                 index += self._update(index) or self._step(index)
         self.patch(skips)
+
+    def _names_only(self, index: int) -> bool:
+        """A loop over one list that only names rows, for ms.window, which names them again."""
+        body = range(index + 1, self.ends[index])
+        return len(self.steps[index].args) == 1 and all(
+            self.steps[step].op == "row" and self.uses[step] == 0 for step in body
+        )
 
     def _loop(self, index: int, guard: Guard) -> None:
         step = self.steps[index]
@@ -610,7 +658,7 @@ class _TransactionLowering:
         if isinstance(arg, Const):
             return CONSTANT_PART | self.shared.constants[arg]
         assert isinstance(arg, Column)
-        return self.shared.columns[arg.name]
+        return self.columns[arg.name]
 
     def _table_and_column(self, step: Step) -> tuple[int, int]:
         return self.shared.tables[step.table], self.program.table(step.table).column_index(step.columns[0])
@@ -661,6 +709,33 @@ class _TransactionLowering:
         block = self.operand_block(index, position)
         self.emit("DecimalAssign", stored, exact, c=gained, aux=wanted.precision, block=block)
         return stored
+
+    # -- windows
+
+    def _rows(self, index: int, step: Step, dst: int) -> None:
+        self.collections[index] = len(self.collections)
+        self.emit("Rows", a=self.collections[index], aux=self.shared.tables[step.table])
+
+    def _collect(self, index: int, step: Step, dst: int) -> None:
+        rows = step.args[1]
+        assert isinstance(rows, Ref)
+        table = self.shared.tables[step.table]
+        self.emit("Collect", a=self.register(step.args[0]), b=self.collections[rows.step], aux=table)
+
+    def _window(self, index: int, step: Step, dst: int) -> None:
+        table, column = self._table_and_column(step)
+        aggregate, span = window_of(step.text)
+        kind = self.program.table(step.table).columns[column][1]
+        since = self.register(step.args[1]) if span.unit == "trigger" else 0
+        gained = self.bound.types[index].scale - kind.scale if kind.name == "decimal" and aggregate == "mean" else 0
+        by = WINDOW_BY[span.unit]
+        self.windows.append([WINDOW_AGGREGATES.index(aggregate), by, span.size, since, kind_code(kind), gained])
+        rows = step.args[0]
+        assert isinstance(rows, Ref)
+        several = rows.step in self.collections
+        a = self.collections[rows.step] if several else self.register(rows)
+        op = "WindowOfRows" if several else "Window"
+        self.emit(op, dst, a=a, b=len(self.windows) - 1, c=column, aux=table)
 
     # -- reductions and results
 

@@ -14,7 +14,7 @@ from .bind import BoundProgram
 from .callee import begin, spent
 from .columns import Batch, canonical, decoded, trimmed, without_idle_validity
 from .config import Config
-from .core import DELETED_COLUMN, Outcome, Progress, check_rows, late_message, rows_schema
+from .core import DELETED_COLUMN, TIME_COLUMN, Outcome, Progress, check_rows, late_message, rows_schema, version_columns
 from .errors import LateError
 from .lower import kind_code, lower
 from .program import TableSpec
@@ -27,7 +27,7 @@ DRAWN_EVENTS_MAX = 64  # larger graphs are counted, not drawn
 class NativeCore:
     """`interleaving` is for tests: (seed, workers), one thread plays all workers in an order drawn from the seed.
 
-    `forced` is for benchmarks: a strategy that no Config can ask for.
+    `forced` and `recompute` are for benchmarks: a strategy that no Config can ask for; window sums computed anew.
     """
 
     def __init__(
@@ -36,7 +36,9 @@ class NativeCore:
         config: Config,
         interleaving: tuple[int, int] | None = None,
         forced: Strategy | None = None,
+        recompute: bool = False,
     ):
+        self._recompute = recompute
         named = config.strategy
         self._nested = named if isinstance(named, Mapping) else None
         self._schedule = (
@@ -46,7 +48,7 @@ class NativeCore:
             config.observe,
         )
         self._specs = tables
-        self._schemas = [rows_schema(table) for table in tables]
+        self._schemas = [rows_schema(table, versions=True) for table in tables]
         self._tables = {table.name: index for index, table in enumerate(tables)}
         self._max_string_bytes = config.max_string_bytes
         specs = [
@@ -54,6 +56,7 @@ class NativeCore:
                 [kind_code(kind) for _, kind in table.key],
                 [kind_code(kind) for _, kind in table.columns],
                 table.default,
+                None if table.kept is None else table.kept.to_data(),
             )
             for table in tables
         ]
@@ -66,11 +69,13 @@ class NativeCore:
 
     def load(self, table: TableSpec, rows: pa.RecordBatch) -> None:
         kinds = [_kinds(kind) for _, kind in (*table.key, *table.columns)]
-        self._engine.apply(self._tables[table.name], rows.columns, kinds)
+        self._engine.apply(self._tables[table.name], rows.columns, kinds, 0)
 
-    def execute(self, bound: BoundProgram, batch: Batch, progress: Progress, late: str) -> Outcome:
+    def execute(
+        self, bound: BoundProgram, batch: Batch, progress: Progress, late: str, until: int | None = None
+    ) -> Outcome:
         order_by = bound.program.order_by
-        given = self._input(bound, batch, progress, late)
+        given = self._input(bound, batch, progress, late, until)
         functions = given[0].functions
         begin(functions)
         try:
@@ -88,14 +93,19 @@ class NativeCore:
             watermark=watermark,
             last_key=last_key,
             python=spent(functions),
+            clock=epoch.clock(),
+            last_event=epoch.last_event(),
         )
 
     def explain(self, bound: BoundProgram, batch: Batch, progress: Progress) -> dict[str, Any] | None:
-        """The graph of a batch, late events included."""
+        """The graph of a batch, late events included; None if it can't be planned."""
         given = self._input(bound, batch, progress, "admit")
-        return _batch(self._engine.explain(DRAWN_EVENTS_MAX, *given))
+        found = self._engine.explain(DRAWN_EVENTS_MAX, *given)
+        return None if found is None else _batch(found)
 
-    def _input(self, bound: BoundProgram, batch: Batch, progress: Progress, late: str) -> tuple[Any, ...]:
+    def _input(
+        self, bound: BoundProgram, batch: Batch, progress: Progress, late: str, until: int | None = None
+    ) -> tuple[Any, ...]:
         nested = self._nested and by_transaction(self._nested, [one.name for one in bound.program.transactions])
         return (
             self._compile(bound),
@@ -104,13 +114,14 @@ class NativeCore:
             LATE_POLICIES.index(late),
             progress.watermark,
             progress.last_key,
+            (progress.clock, progress.last_event, until, self._recompute),
             self._max_string_bytes,
             nested or (),
             *self._schedule,
         )
 
     def changes(self, table: TableSpec) -> pa.RecordBatch:
-        schema = rows_schema(table, deleted=True)
+        schema = rows_schema(table, deleted=True, versions=True)
         arrays = self._engine.changes(self._tables[table.name], schema.types)
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
@@ -123,9 +134,11 @@ class NativeCore:
     def apply(self, table: TableSpec, rows: pa.RecordBatch) -> None:
         check_rows(table, rows)
         kinds = [_kinds(kind) for _, kind in (*table.key, *table.columns)]
+        versions = len(version_columns(table)) if TIME_COLUMN in rows.schema.names else 0
+        kinds += [_kinds(types.INT64)] * versions
         if DELETED_COLUMN in rows.schema.names:
             kinds.append(_kinds(types.BOOL))
-        self._engine.apply(self._tables[table.name], rows.columns, kinds)
+        self._engine.apply(self._tables[table.name], rows.columns, kinds, versions)
 
     def begin_snapshot(self) -> None:
         self._engine.begin_snapshot()
@@ -148,7 +161,7 @@ class NativeCore:
     def gather(self, column: pa.Array, order: pa.Array | None) -> pa.Array:
         column = trimmed(without_idle_validity(decoded(column)))
         layout = _layout(column.type)
-        if layout is None:
+        if layout is None or (order is not None and order.null_count):  # firings have no row
             return canonical(column if order is None else column.take(order))
         return self._engine.gather(column, *layout, None if order is None else order.to_numpy())
 
@@ -196,6 +209,10 @@ def _columns(epoch: Any, bound: BoundProgram) -> dict[str, pa.Array]:
         return columns
     kind = bound.events[bound.program.order_by[0]]
     columns["_ts"] = pa.nulls(rows) if kind == NULL else epoch.timestamps(types.to_arrow(kind))
+    if bound.program.has_triggers:
+        numbers = epoch.kinds()
+        names = pa.array([one.name for one in bound.program.transactions], pa.string())
+        columns["_kind"] = canonical(names.take(pa.array(numbers, mask=numbers < 0)))
     return columns
 
 

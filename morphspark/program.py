@@ -8,6 +8,7 @@ operands, and the guard under which it happens; step i's result is `Ref(i)`. The
                  and or xor not where coalesce is_null                 begin … reduce (a reduction)
     functions    call (of the user's)   result (one of several)
     state        row (a handle)   read   exists                        write   insert   delete
+    windows      window (an aggregate over versions of a row)          rows … collect (of several rows)
     control      require   when   each   end   accumulate
     benchmarks   work (its argument, after some arithmetic)
 
@@ -27,6 +28,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from . import types
+from .spans import Kept, Span, Trigger
 from .types import Type
 
 # ---------------------------------------------------------------------------------------------- operands
@@ -72,7 +74,7 @@ class Const:
 Operand = Ref | Column | Element | Const
 Guard = tuple[tuple[Operand, bool], ...]
 
-STATEMENTS = frozenset({"write", "insert", "delete", "require", "when", "each", "end", "accumulate"})
+STATEMENTS = frozenset({"write", "insert", "delete", "require", "when", "each", "end", "accumulate", "collect"})
 ACCESSES = frozenset({"read", "exists", "write", "insert", "delete"})
 
 
@@ -83,8 +85,8 @@ class Step:
     guard: Guard = ()
     table: str = ""  # of row, and of every access to one
     columns: tuple[str, ...] = ()  # read, write: one; insert: all, in the order of args[1:]
-    # require: the message; begin, accumulate, reduce: the kind of reduction; call: the function; result: which; work:
-    # kind:rounds
+    # require: the message; begin, accumulate, reduce: the kind of reduction; call: the function; result: which; window:
+    # aggregate, span; work: kind:rounds
     text: str = ""
     source: str = field(default="", compare=False)  # "file:line" of the user's code, for errors only
 
@@ -107,6 +109,7 @@ class Transaction:
     steps: tuple[Step, ...]
     returns: tuple[tuple[str, Operand], ...]
     functions: tuple[FunctionSpec, ...] = ()
+    trigger: Trigger | None = None  # what starts it, if no event does
 
     def function_of(self, step: Step) -> FunctionSpec:
         """What a `call` calls, or whose `result` it is."""
@@ -116,7 +119,7 @@ class Transaction:
 
     @property
     def event_columns(self) -> list[str]:
-        """Every event column that this transaction needs, in order of first use."""
+        """Every event column that this transaction needs, in order of first use; of a firing, its own columns."""
         found = dict.fromkeys(name for name, _ in self.on)
         for step in self.steps:
             found.update(dict.fromkeys(arg.name for arg in step.args if isinstance(arg, Column)))
@@ -127,7 +130,7 @@ class Transaction:
     @property
     def read_set(self) -> list[str]:
         """The rows and columns that may be read, as text: `accounts[e.account].balance`."""
-        return self._accessed(("read", "exists"))
+        return self._accessed(("read", "exists", "window"))
 
     @property
     def write_set(self) -> list[str]:
@@ -144,9 +147,16 @@ class TableSpec:
     key: tuple[tuple[str, Type], ...]  # one part called "key", or named parts
     columns: tuple[tuple[str, Type], ...]
     default: tuple[Any, ...] | None  # one stored value per column, or None: rows must be inserted
+    retain: Span | None = None  # how long versions are kept, as declared
+    kept: Kept | None = None  # what the program's windows need; None: no version outlives its epoch
 
     def column_index(self, name: str) -> int:
         return [column for column, _ in self.columns].index(name)
+
+
+def declared(table: TableSpec) -> TableSpec:
+    """The table without what the rest of its program adds."""
+    return replace(table, kept=None)
 
 
 @dataclass(frozen=True)
@@ -165,12 +175,17 @@ class Program:
         """Every event column that the engine must read; all others only pass through."""
         found = dict.fromkeys(self.order_by)
         for transaction in self.transactions:
-            found.update(dict.fromkeys(transaction.event_columns))
+            if transaction.trigger is None:
+                found.update(dict.fromkeys(transaction.event_columns))
         return list(found)
 
     @property
     def functions(self) -> list[FunctionSpec]:
         return list(dict.fromkeys(one for transaction in self.transactions for one in transaction.functions))
+
+    @property
+    def has_triggers(self) -> bool:
+        return any(one.trigger is not None for one in self.transactions)
 
     @property
     def hash(self) -> str:
@@ -217,6 +232,9 @@ def analyse_guards(steps: list[Step], returns: list[tuple[str, Operand]]) -> lis
         elif step.op == "accumulate":
             begin = step.args[1].step  # type: ignore[union-attr]
             guards[index] = (*reduced[begin], *step.guard[len(steps[begin].guard) :])
+        elif step.op == "collect":
+            windows = uses[step.args[1].step]  # type: ignore[union-attr]
+            guards[index] = _standing_before(_common(windows or [step.guard]), step.guard, index, steps)
         elif step.op not in STATEMENTS or step.op == "when":
             guards[index] = _standing_before(_common(uses[index] or [step.guard]), step.guard, index, steps)
             if step.op == "reduce":
@@ -306,6 +324,7 @@ class Renderer:
 
     def __init__(self, transaction: Transaction):
         self._steps = transaction.steps
+        self._of_trigger = transaction.trigger is not None
         self._reduced = {step.args[1]: step.args[0] for step in self._steps if step.op == "accumulate"}
         self._texts: dict[int, str] = {}
         for index in range(len(self._steps)):  # in order, so operands are there: no recursion
@@ -313,6 +332,8 @@ class Renderer:
 
     def operand(self, operand: Operand) -> str:
         if isinstance(operand, Column):
+            if self._of_trigger:
+                return operand.name
             return f"e.{operand.name}" if operand.name.isidentifier() else f"e[{operand.name!r}]"
         if isinstance(operand, Element):
             return f"each({self.operand(self._steps[operand.loop].args[operand.position])})"
@@ -343,6 +364,11 @@ class Renderer:
             return f"{step.table}[{', '.join(args)}]"
         if step.op == "read":
             return f"{args[0]}.{step.columns[0]}"
+        if step.op == "window":
+            kind, _, span = step.text.partition(" ")
+            return f"{args[0]}.over({Span.from_text(span)}).{step.columns[0]}.{kind}()"
+        if step.op == "rows":
+            return f"window({step.table})"
         if step.op == "reduce":
             reduced = self._reduced.get(step.args[0])  # none of an empty Python list
             return f"{step.text}({'' if reduced is None else self.operand(reduced)})"
@@ -379,6 +405,8 @@ def _step_reasons(step: Step, index: int, show: Renderer) -> dict[str, str]:
     text = show.step(index).removeprefix("(").removesuffix(")") if step.op in _SIGNS else show.step(index)
     found["overflow"] = f"overflow: {text}"
     found["division"] = f"division: {text}"
+    if step.op == "window":
+        found["key"] = f"key: null key of {step.table}"
     if step.op in ("write", "insert"):
         found["overflow"] = f"overflow: {step.table}.{', '.join(step.columns)}"
     if step.op in ACCESSES:
@@ -412,7 +440,8 @@ def _program_lines(program: Program) -> Iterator[str]:
         key = ", ".join(f"{name}: {kind}" for name, kind in table.key)
         columns = ", ".join(f"{name}: {kind}" for name, kind in table.columns)
         default = "" if table.default is None else f"  default {_default_text(table)}"
-        yield f"table {table.name}[{key}] {{{columns}}}{default}"
+        retain = "" if table.retain is None else f"  retain {table.retain}"
+        yield f"table {table.name}[{key}] {{{columns}}}{default}{retain}"
     for transaction in program.transactions:
         yield ""
         yield from _transaction_lines(transaction)
@@ -430,7 +459,8 @@ def _transaction_lines(transaction: Transaction) -> Iterator[str]:
         f"{column} == {_const_text(values[0])}"
         for column, values in transaction.on
     )  # fmt: skip
-    yield f"transaction {transaction.name}  on {conditions or 'every event'}"
+    started = f"on {conditions or 'every event'}" if transaction.trigger is None else str(transaction.trigger)
+    yield f"transaction {transaction.name}  {started}"
     yield f"  reads  {', '.join(transaction.read_set) or 'nothing'}"
     yield f"  writes {', '.join(transaction.write_set) or 'nothing'}"
     depth = 0
@@ -459,6 +489,8 @@ def _step_line(step: Step, index: int, show: Renderer) -> str:
         return f"{step.op} {args[0]}"
     if step.op == "accumulate":
         return f"{step.text} += {args[0]}"
+    if step.op == "collect":
+        return f"{args[1]} takes {args[0]}"
     return f"{step.op:<8} {show.step(index)}"
 
 
@@ -542,6 +574,8 @@ def _program_to_data(program: Program) -> dict[str, Any]:
                     _operand_to_data(Const(kind, value))["value"]
                     for (_, kind), value in zip(table.columns, table.default, strict=True)
                 ],
+                **({} if table.retain is None else {"retain": table.retain.text}),
+                **({} if table.kept is None else {"kept": table.kept.to_data()}),
             }
             for table in program.tables
         ],
@@ -552,6 +586,7 @@ def _program_to_data(program: Program) -> dict[str, Any]:
                 "on": [[column, [_operand_to_data(v) for v in values]] for column, values in transaction.on],
                 "steps": [_step_to_data(step) for step in transaction.steps],
                 "returns": [[name, _operand_to_data(operand)] for name, operand in transaction.returns],
+                **({} if transaction.trigger is None else {"trigger": transaction.trigger.to_data()}),
             }
             for transaction in program.transactions
         ],
@@ -584,6 +619,7 @@ def _program_from_data(data: dict[str, Any]) -> Program:
                 steps=tuple(map(_step_from_data, one["steps"])),
                 returns=tuple((name, _operand_from_data(operand)) for name, operand in one["returns"]),
                 functions=tuple(map(_function_from_data, one.get("functions", ()))),
+                trigger=Trigger.from_data(one["trigger"]) if "trigger" in one else None,
             )
             for one in data["transactions"]
         ),
@@ -603,4 +639,6 @@ def _table_from_data(data: dict[str, Any]) -> TableSpec:
         key=tuple((name, _type_from_text(kind)) for name, kind in data["key"]),
         columns=columns,
         default=default,
+        retain=Span.from_text(data["retain"]) if "retain" in data else None,
+        kept=Kept.from_data(data["kept"]) if "kept" in data else None,
     )

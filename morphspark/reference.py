@@ -20,12 +20,14 @@ from .bind import BoundProgram, BoundTransaction
 from .callee import Callee, UserFailure, begin, callee, spent
 from .columns import Batch, canonical, decoded
 from .config import Config
-from .core import DELETED_COLUMN, Outcome, Progress, check_rows, late_message
+from .core import DELETED_COLUMN, TIME_COLUMN, Outcome, Progress, check_rows, late_message, version_columns
 from .engine import Engine
 from .errors import LateError, LimitError
 from .program import Column, Element, Operand, Ref, Step, TableSpec
 from .types import Type
 from .values import Failure
+from .versions import BEFORE_ALL_TIME, Triggers, Version, versions_of, window_start
+from .window import START, window_of
 
 Key = tuple[Any, ...]
 Row = tuple[Any, ...]
@@ -42,7 +44,11 @@ class ReferenceCore:
     def __init__(self, tables: tuple[TableSpec, ...], config: Config):
         self._specs = tables
         self._tables: dict[str, dict[Key, Row]] = {table.name: {} for table in tables}
-        self._before: dict[str, dict[Key, Row]] | None = None
+        self._versions = versions_of(tables)
+        self._before: tuple[Any, ...] | None = None  # tables, versions and the last sequence number, before the epoch
+        self._left: dict[str, list[tuple[Any, ...]]] = {}  # versions and deletions of the executed epoch, as rows
+        self._sequence = 0  # of the last transaction
+        self._clock: int | None = None  # of the executed epoch
         self._written: dict[tuple[str, Key], None] = {}  # rows that the executed epoch wrote, in order
         self._snapshot: dict[str, list[tuple[Any, ...]]] | None = None  # rows that were not read yet
         self._max_string_bytes = config.max_string_bytes
@@ -53,19 +59,49 @@ class ReferenceCore:
         for key, row in _rows_of(table, rows):
             self._tables[table.name][key] = row
 
-    def execute(self, bound: BoundProgram, batch: Batch, progress: Progress, late: str) -> Outcome:
+    def execute(
+        self, bound: BoundProgram, batch: Batch, progress: Progress, late: str, until: int | None = None
+    ) -> Outcome:
         events = Events(bound, batch)
         order, diverted, late_count = _order(events, progress, late)
-        self._before = {name: dict(rows) for name, rows in self._tables.items()}
-        self._written = {}
+        tables = {name: dict(rows) for name, rows in self._tables.items()}
+        versions = {name: one.copy() for name, one in self._versions.items()}
+        self._before = (tables, versions, self._sequence)
+        self._written, self._left = {}, {}
         begin(self._callees.values())
         try:
-            results = [self._run(bound, events, row) for row in order]
+            results, triggers = self._run_all(bound, events, order, progress, until)
         except BaseException:
             self.rollback()
             raise
-        outcome = _outcome(bound, events, order, diverted, late_count, results, progress)
+        self._clock = triggers.clock
+        outcome = _outcome(bound, events, diverted, late_count, results, progress, triggers)
         return replace(outcome, python=spent(self._callees.values()))
+
+    def _run_all(
+        self, bound: BoundProgram, events: Events, order: list[int], progress: Progress, until: int | None
+    ) -> tuple[list[Result], Triggers]:
+        results: list[Result] = []
+        triggers = Triggers(bound, self._versions, progress.clock, progress.last_event)
+
+        def fire(until: int) -> None:
+            for transaction, columns, boundary in triggers.due(until):
+                firing = Firing(columns)
+                results.append(self._execute(bound, transaction, firing, 0, boundary))
+                results[-1].time = boundary
+
+        for row in order:
+            time = events.effective(row, progress)
+            broken = events.null_order_column(row) is not None
+            if events.has_clock and not broken:
+                fire(time)
+            results.append(self._run(bound, events, row, time if events.has_clock else progress.clock))
+            results[-1].row, results[-1].time = row, time
+            if events.has_clock and not broken:
+                triggers.last_event = time
+        if until is not None:
+            fire(until)
+        return results, triggers
 
     def explain(self, bound: BoundProgram, batch: Batch, progress: Progress) -> dict[str, Any] | None:
         return None  # it plans nothing
@@ -73,7 +109,11 @@ class ReferenceCore:
     def changes(self, table: TableSpec) -> pa.RecordBatch:
         if self._before is None:
             raise RuntimeError("changes: no executed epoch")
-        before, after = self._before[table.name], self._tables[table.name]
+        if table.kept is not None:
+            left = self._left.get(table.name, [])
+            rows = _batch_of(table, [one[:-1] for one in left], versions=True)
+            return rows.append_column(DELETED_COLUMN, pa.array([one[-1] for one in left], pa.bool_()))
+        before, after = self._before[0][table.name], self._tables[table.name]
         keys = [key for name, key in self._written if name == table.name and (key in before or key in after)]
         zeros = tuple(ZEROS[kind.name] for _, kind in table.columns)
         rows = _batch_of(table, [(*key, *after.get(key, zeros)) for key in keys])
@@ -83,19 +123,36 @@ class ReferenceCore:
         self._between_epochs("apply")
         check_rows(table, rows)
         deleted = rows.column(DELETED_COLUMN).to_pylist() if DELETED_COLUMN in rows.schema.names else []
+        more = [rows.column(name).to_pylist() for name in version_columns(table)] if _has_versions(rows) else []
         for place, (key, row) in enumerate(_rows_of(table, rows)):
             if deleted and deleted[place]:
                 self._tables[table.name].pop(key, None)
-            else:
-                self._tables[table.name][key] = row
+                if table.kept is not None:
+                    self._versions[table.name].hide(key)
+                continue
+            self._tables[table.name][key] = row
+            if more and more[1][place]:
+                time, sequence, *firsts = (column[place] for column in more)
+                version = Version(sequence, time, row, tuple(firsts))
+                self._versions[table.name].rows.setdefault(key, []).append(version)
+                self._sequence = max(self._sequence, sequence)
 
     def begin_snapshot(self) -> None:
         self._between_epochs("begin_snapshot")
         if self._snapshot is not None:
             raise RuntimeError("begin_snapshot: one is open")
         self._snapshot = {
-            name: [(*key, *row) for key, row in table.items()] for name, table in self._tables.items() if table
+            spec.name: [one for item in rows.items() for one in self._image(spec, *item)]
+            for spec in self._specs
+            if (rows := self._tables[spec.name])
         }
+
+    def _image(self, table: TableSpec, key: Key, row: Row) -> list[tuple[Any, ...]]:
+        """A row and its versions, as a snapshot has them."""
+        if table.kept is None:
+            return [(*key, *row)]
+        found = self._versions[table.name].rows.get(key)
+        return [(*key, *one.row, one.time, one.sequence, *one.firsts) for one in found or [_no_version(table, row)]]
 
     def snapshot_chunk(self, max_rows: int) -> tuple[TableSpec, pa.RecordBatch] | None:
         self._between_epochs("snapshot_chunk")
@@ -105,7 +162,7 @@ class ReferenceCore:
             if rows := self._snapshot.pop(table.name, None):
                 if len(rows) > max_rows:
                     self._snapshot[table.name] = rows[max_rows:]
-                return table, _batch_of(table, rows[:max_rows])
+                return table, _batch_of(table, rows[:max_rows], versions=True)
         return None
 
     def end_snapshot(self) -> None:
@@ -118,10 +175,12 @@ class ReferenceCore:
     def commit(self) -> None:
         if self._before is not None:
             self._before, self.commits = None, self.commits + 1
+            for versions in self._versions.values():
+                versions.collect(self._clock)
 
     def rollback(self) -> None:
         if self._before is not None:
-            self._tables, self._before = self._before, None
+            (self._tables, self._versions, self._sequence), self._before = self._before, None
 
     def table(self, table: TableSpec) -> pa.Table:
         rows = [(*key, *row) for key, row in self._tables[table.name].items()]
@@ -138,7 +197,7 @@ class ReferenceCore:
     def close(self) -> None:
         self._tables = {}
 
-    def _run(self, bound: BoundProgram, events: Events, row: int) -> Result:
+    def _run(self, bound: BoundProgram, events: Events, row: int, time: int | None) -> Result:
         if (column := events.null_order_column(row)) is not None:
             return Result("aborted", f"null: {column}")
         for transaction in bound.transactions:
@@ -146,18 +205,42 @@ class ReferenceCore:
                 break
         else:
             return Result("unmatched", None)
-        run = Run(bound, transaction, events, row, self._tables, self._max_string_bytes, self._callees)
+        return self._execute(bound, transaction, events, row, time)
+
+    def _execute(
+        self, bound: BoundProgram, transaction: BoundTransaction, events: Events | Firing, row: int, time: int | None
+    ) -> Result:
+        now = BEFORE_ALL_TIME if time is None else time
+        run = Run(bound, transaction, events, row, self, now)
+        name = transaction.transaction.name
+        self._sequence += 1
         try:
             returned = run.run()
         except Abort as abort:
-            return Result("aborted", abort.reason)
+            return Result("aborted", abort.reason, kind=name)
         for (table, key), written in run.writes.items():
             self._written[table, key] = None
+            if (table, key) in run.deleted:
+                self._leave(bound.program.table(table), key, DELETED, now)
             if written is DELETED:
                 self._tables[table].pop(key, None)
             else:
                 self._tables[table][key] = written
-        return Result("committed", None, returned)
+                self._leave(bound.program.table(table), key, written, now)
+        return Result("committed", None, returned, name)
+
+    def _leave(self, table: TableSpec, key: Key, row: Row | None, time: int) -> None:
+        """A version, or the end of all there are."""
+        if table.kept is None:
+            return
+        versions, left = self._versions[table.name], self._left.setdefault(table.name, [])
+        if row is DELETED:
+            versions.hide(key)
+            zeros = tuple(ZEROS[kind.name] for _, kind in table.columns)
+            left.append((*key, *zeros, *(0 for _ in version_columns(table)), True))
+        else:
+            versions.add(key, self._sequence, time, row)
+            left.append((*key, *row, time, self._sequence, *versions.rows[key][-1].firsts, False))
 
 
 def _rows_of(table: TableSpec, rows: pa.RecordBatch) -> Iterator[tuple[Key, Row]]:
@@ -167,9 +250,19 @@ def _rows_of(table: TableSpec, rows: pa.RecordBatch) -> Iterator[tuple[Key, Row]
         yield row[:parts], tuple(map(values.one_nan, row[parts:]))
 
 
-def _batch_of(table: TableSpec, rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
+def _has_versions(rows: pa.RecordBatch) -> bool:
+    return TIME_COLUMN in rows.schema.names
+
+
+def _no_version(table: TableSpec, row: Row) -> Version:
+    assert table.kept is not None
+    return Version(0, 0, row, tuple(0 for _ in table.kept.gaps))
+
+
+def _batch_of(table: TableSpec, rows: list[tuple[Any, ...]], versions: bool = False) -> pa.RecordBatch:
     """Whole rows, key parts first."""
-    names = (*table.key, *table.columns)
+    names = [*table.key, *table.columns]
+    names += [(name, types.INT64) for name in version_columns(table) if versions]
     columns = [to_array([row[i] for row in rows], kind) for i, (_, kind) in enumerate(names)]
     return pa.RecordBatch.from_arrays(columns, names=[name for name, _ in names])
 
@@ -181,10 +274,15 @@ class Abort(Exception):
 
 
 class Result:
-    def __init__(self, status: str, reason: str | None, returned: dict[str, Any] | None = None):
+    def __init__(
+        self, status: str, reason: str | None, returned: dict[str, Any] | None = None, kind: str | None = None
+    ):
         self.status = status
         self.reason = reason
         self.returned = returned or {}
+        self.kind = kind  # which transaction ran
+        self.row: int | None = None  # of the batch; None: a firing
+        self.time: Any = None  # its effective timestamp
 
 
 class Events:
@@ -196,6 +294,16 @@ class Events:
         self.rows = batch.rows
         self.columns = {name: to_values(array, self.kinds[name]) for name, array in batch.used.items()}
 
+    @property
+    def has_clock(self) -> bool:
+        """The first order column tells how much time passes."""
+        return bool(self.order_by) and self.kinds[self.order_by[0]] in (types.INT64, types.TIMESTAMP)
+
+    def effective(self, row: int, progress: Progress) -> Any:
+        """The effective timestamp; None where there is no timestamp."""
+        own = self.columns[self.order_by[0]][row] if self.order_by else None
+        return own if own is None or progress.watermark is None else max(own, progress.watermark)
+
     def null_order_column(self, row: int) -> str | None:
         return next((name for name in self.order_by if self.columns[name][row] is None), None)
 
@@ -203,13 +311,20 @@ class Events:
         return tuple(self.columns[name][row] for name in self.order_by)
 
     def matches(self, bound: BoundTransaction, row: int) -> bool:
-        return all(
+        return bound.transaction.trigger is None and all(
             self.columns[name][row] is not None
             and any(
                 values.compare(self.columns[name][row], self.kinds[name], one.value, one.type) == 0 for one in accepted
             )
             for name, accepted in bound.transaction.on
         )
+
+
+class Firing:
+    """What a trigger's transaction has in place of an event."""
+
+    def __init__(self, columns: dict[str, Any]):
+        self.columns = {name: [value] for name, value in columns.items()}
 
 
 def _order(events: Events, progress: Progress, late: str) -> tuple[list[int], list[int], int]:
@@ -231,12 +346,13 @@ def _order(events: Events, progress: Progress, late: str) -> tuple[list[int], li
 def _outcome(
     bound: BoundProgram,
     events: Events,
-    order: list[int],
     diverted: list[int],
     late_count: int,
     results: list[Result],
     progress: Progress,
+    triggers: Triggers,
 ) -> Outcome:
+    order = [result.row for result in results]
     columns = {
         name: to_array([result.returned.get(name) for result in results], kind) for name, kind in bound.returns.items()
     }
@@ -245,16 +361,16 @@ def _outcome(
     watermark, last_key = progress.watermark, progress.last_key
     if events.order_by:
         first = events.order_by[0]
-        stamps = [events.columns[first][row] for row in order]
-        effective = [
-            None if ts is None else ts if progress.watermark is None else max(ts, progress.watermark) for ts in stamps
-        ]
-        columns["_ts"] = to_array(effective, events.kinds[first])
+        rows = [row for row in order if row is not None]
+        stamps = [events.columns[first][row] for row in rows]
+        columns["_ts"] = to_array([result.time for result in results], events.kinds[first])
         watermark = max((ts for ts in (*stamps, watermark) if ts is not None), default=None)
-        keys = [events.order_key(row) for row in order if events.null_order_column(row) is None]
+        keys = [events.order_key(row) for row in rows if events.null_order_column(row) is None]
         last_key = max([*keys, *([last_key] if last_key is not None else [])], default=None)
     else:
         columns["_ts"] = to_array([None] * len(order), types.INT64)
+    if bound.program.has_triggers:
+        columns["_kind"] = pa.array([result.kind for result in results], pa.string())
     counts = {
         status: sum(result.status == status for result in results) for status in ("committed", "aborted", "unmatched")
     }
@@ -265,6 +381,8 @@ def _outcome(
         counts={**counts, "late": late_count},
         watermark=watermark,
         last_key=last_key,
+        clock=triggers.clock,
+        last_event=triggers.last_event,
     )
 
 
@@ -275,13 +393,12 @@ class Run:
         self,
         bound: BoundProgram,
         transaction: BoundTransaction,
-        events: Events,
+        events: Events | Firing,
         row: int,
-        tables: dict[str, dict[Key, Row]],
-        max_string_bytes: int,
-        callees: dict[Any, Callee],
+        core: ReferenceCore,
+        now: int,
     ):
-        self.callees = callees
+        self.callees = core._callees
         self.program = bound.program
         self.returned_types = bound.returns
         self.bound = transaction
@@ -289,11 +406,14 @@ class Run:
         self.ends = {each: end for end, each in ir.loop_starts(self.steps).items()}
         self.events = events
         self.event = row
-        self.tables = tables
-        self.max_string_bytes = max_string_bytes
+        self.tables = core._tables
+        self.versions = core._versions
+        self.max_string_bytes = core._max_string_bytes
+        self.now = now  # the effective timestamp
         self.results: dict[int, Any] = {}
         self.elements: dict[tuple[int, int], Any] = {}
         self.writes: dict[tuple[str, Key], Row | None] = {}
+        self.deleted: set[tuple[str, Key]] = set()  # rows that were deleted on the way, whatever came after
 
     def run(self) -> dict[str, Any]:
         self._range(0, len(self.steps))
@@ -361,6 +481,13 @@ class Run:
             return tuple(self._value(arg) for arg in args)
         if op in ir.ACCESSES:
             return self._access(step)
+        if op == "rows":
+            return []
+        if op == "collect":
+            self._value(args[1]).append(self._value(args[0]))
+            return None
+        if op == "window":
+            return self._window(step, result)
         if op == "is_null":
             return self._value(args[0]) is None
         if op == "coalesce":
@@ -458,7 +585,20 @@ class Run:
             self.writes[table.name, key] = inserted
         elif current is not None:
             self.writes[table.name, key] = DELETED
+            self.deleted.add((table.name, key))
         return None
+
+    def _window(self, step: Step, result: Type) -> Any:
+        table = self.program.table(step.table)
+        rows = self._value(step.args[0])
+        keys = rows if isinstance(rows, list) else [rows]
+        if any(None in key for key in keys):
+            raise Failure("key")
+        kind, span = window_of(step.text)
+        start = window_start(span, self.now, self.events.columns[START][0] if span.unit == "trigger" else None)
+        found = self.versions[table.name].window(keys, start, self.now, span.size)
+        column = table.column_index(step.columns[0])
+        return values.window(kind, [row[column] for row in found], table.columns[column][1], result)
 
     def _current(self, table: TableSpec, key: Key) -> Row | None:
         if (table.name, key) in self.writes:

@@ -56,6 +56,7 @@ WHY = (
     "a trial: it could win on batches like this",
     "best of those measured on batches like this",
     "again, as it was close to the best a while ago",
+    "the strategy can't run transactions like these",
     "too few transactions to be worth a choice",
     "to learn what planning costs on this machine",
 )

@@ -80,6 +80,11 @@ class BothEngines:
         self._compare_rest()
         return result
 
+    def advance(self, ts: Any) -> pa.Table:
+        result = self._ask("advance", lambda engine: engine.advance(ts), _same_tables)
+        self._compare_rest()
+        return result
+
     def table(self, name: str) -> pa.Table:
         """The committed rows of a table, sorted by key."""
         return self._ask(f"table {name!r}", lambda engine: _sorted_state(engine, name), assert_same)
@@ -108,7 +113,7 @@ class BothEngines:
 
     def _compare_rest(self) -> None:
         self._ask("the late table", lambda engine: engine.late, _same_late)
-        self._ask("progress", lambda engine: (engine.epoch, engine.watermark), _same_values)
+        self._ask("progress", lambda engine: engine._visible().progress, _same_values)
         self._ask("metrics", _counts, _same_values)
         self._compare_state()
 

@@ -20,7 +20,7 @@ import traceback
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from . import infer, types
 from .errors import TraceError
@@ -39,6 +39,9 @@ from .program import (
     analyse_guards,
 )
 from .types import Type
+
+if TYPE_CHECKING:
+    from .window import Window
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 _PACKAGE = os.path.dirname(os.path.abspath(__file__))
@@ -114,7 +117,9 @@ def active_tracer() -> Tracer | None:
 def current_tracer(what: str) -> Tracer:
     tracer = _current.get()
     if tracer is None:
-        raise TraceError(f"{what} works only inside a function decorated with @app.on(…)")
+        raise TraceError(
+            f"{what} works only inside a function decorated with @app.on(…), @app.every(…) or @app.session(…)"
+        )
     return tracer
 
 
@@ -156,6 +161,7 @@ class Tracer:
         tables: Mapping[str, TableSpec],
         iterations: int,
         empty: Collection[LoopPath] = (),
+        clock: Type | None = types.UNKNOWN,
     ):
         self.name = name
         self.iterations = iterations  # how often the body of a loop is run
@@ -164,6 +170,7 @@ class Tracer:
         self.skipped = 0  # loops that were not run
         self.events = events
         self.tables = tables
+        self.clock = clock  # type of the first order column; None: there is none
         self.steps: list[Step] = []
         self.step_types: list[Type] = []
         self.scope = self.root = Scope(None, -1)
@@ -179,7 +186,7 @@ class Tracer:
         if isinstance(value, Value):
             self._check_open(value)
             return value.operand, value.type
-        if isinstance(value, Row | Method):
+        if hasattr(type(value), "_not_a_value"):
             value._not_a_value()
         if isinstance(value, Traced | Event):
             raise trace_error("an event or a list is not a value; name a column, or loop with ms.each")
@@ -225,14 +232,24 @@ class Tracer:
         if self.functions.setdefault(function.name, function).live is not function.live:
             raise trace_error(f"two functions are called {function.name!r}; rename one")
 
+    def value_of(self, operand: Operand) -> Value:
+        """An operand of a step that was recorded before."""
+        if isinstance(operand, Column):
+            return self.column(operand.name)
+        assert isinstance(operand, Ref)
+        return Value(self, operand, self.step_types[operand.step], self.scope)
+
+    def is_open(self, wanted: Scope) -> bool:
+        scope: Scope | None = self.scope
+        while scope is not None and scope is not wanted:
+            scope = scope.parent
+        return scope is wanted
+
     def _check_open(self, value: Value) -> None:
         if value.tracer is not self:
             raise trace_error(_FOREIGN)
-        scope: Scope | None = self.scope
-        while scope is not None:
-            if scope is value.scope:
-                return
-            scope = scope.parent
+        if self.is_open(value.scope):
+            return
         if any(loop.each == value.scope.loop for loop in self.loops):
             raise trace_error(
                 "a value is carried from one iteration of ms.each to the next; the body must stand for itself. "
@@ -398,6 +415,12 @@ class Row(Traced):
         """`row.exists()`: is there such a row?"""
         return Method("exists", self._exists)
 
+    def over(self, span: Any = None, *, rows: Any = None) -> Window:
+        """The versions that earlier transactions left, as one window: `row.over("5 min")`, `row.over(rows=100)`."""
+        from .window import over
+
+        return over(self, span, rows)
+
     def _exists(self) -> Value:
         tracer = self._handle.tracer
         return tracer.step("exists", (self._operand(),), types.BOOL, table=self._table.name)
@@ -511,30 +534,41 @@ def trace(
     on: tuple[tuple[str, tuple[Const, ...]], ...],
     events: Mapping[str, Type] | None,
     tables: Mapping[str, TableSpec],
+    clock: Type | None = types.UNKNOWN,
+    make_argument: Callable[[Tracer], Any] = Event,
 ) -> Transaction:
-    """Run the function on traced values and give back what it does.
+    """Run the function on traced values and give back what it does. `make_argument` makes what it is given.
 
     A function with loops runs twice, with a different number of iterations. A Python value that counts them, or
     collects something in each, makes two different programs: neither would be right. Then it runs with empty lists.
     """
     name = check_name(getattr(function, "__name__", "?"), "transaction")
     first, *others = ITERATIONS
-    tracer = Tracer(name, events, tables, first)
-    transaction = _run(tracer, function, on)
+
+    def run(tracer: Tracer) -> Transaction:
+        return _run(tracer, function, on, make_argument)
+
+    tracer = Tracer(name, events, tables, first, clock=clock)
+    transaction = run(tracer)
     for iterations in others if tracer.root.loops else ():
-        if _run(again := Tracer(name, events, tables, iterations), function, on) != transaction:
+        if run(again := Tracer(name, events, tables, iterations, clock=clock)) != transaction:
             raise _error_of(again, _CHANGES)
     for empty in _combinations(list(tracer.bodies)):
-        _check_empty(tracer, transaction, Tracer(name, events, tables, first, empty), function)
+        _check_empty(tracer, transaction, Tracer(name, events, tables, first, empty, clock), run)
     return transaction
 
 
-def _run(tracer: Tracer, function: Callable[[Any], Any], on: tuple[tuple[str, tuple[Const, ...]], ...]) -> Transaction:
+def _run(
+    tracer: Tracer,
+    function: Callable[[Any], Any],
+    on: tuple[tuple[str, tuple[Const, ...]], ...],
+    make_argument: Callable[[Tracer], Any],
+) -> Transaction:
     token = _current.set(tracer)
     try:
         if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
             raise trace_error("a transaction is a plain function, without yield or async")
-        return tracer.finish(on, function(Event(tracer)))
+        return tracer.finish(on, function(make_argument(tracer)))
     finally:
         _current.reset(token)
 
@@ -567,12 +601,12 @@ def _is_inside(loop: LoopPath, others: Collection[LoopPath]) -> bool:
     return any(loop[:depth] in others for depth in range(1, len(loop)))
 
 
-def _check_empty(full: Tracer, transaction: Transaction, tracer: Tracer, function: Callable[[Any], Any]) -> None:
+def _check_empty(full: Tracer, transaction: Transaction, tracer: Tracer, run: Callable[[Tracer], Transaction]) -> None:
     """Run the function with some loops left out: all the rest must stay as it is."""
     bodies = sorted(full.bodies[path] for path in tracer.empty)
     loop = full.steps[bodies[0][0] - 1].source
     try:
-        returns = _run(tracer, function, transaction.on).returns
+        returns = run(tracer).returns
     except Exception as error:  # it went well with every loop running: the user's own code misses a value
         reason = f" (without it: {type(error).__name__}: {error})"
         raise _error_of(tracer, _CARRIED.format(loop=loop) + reason, _place_of(error)) from error

@@ -193,6 +193,20 @@ def reduce(kind: str, values: list[Any], given: Type, result: Type) -> Any:
     return extreme(kind, values, given)
 
 
+def window(kind: str, values: list[Any], given: Type, result: Type) -> Any:
+    """An aggregate of the versions in a window, the oldest first."""
+    if kind in ("first", "last"):
+        return None if not values else values[0 if kind == "first" else -1]
+    if kind == "nunique":
+        return len({_one_of_equals(value) for value in values})
+    return reduce(kind, values, given, result)
+
+
+def _one_of_equals(value: Any) -> Any:
+    """Something that is equal, by Python's rules, for values that are."""
+    return "nan" if isinstance(value, float) and value != value else value
+
+
 def _sum(values: list[Any], given: Type, result: Type) -> Any:
     """The exact sum, rounded or judged once at the end."""
     return exact_float_sum(values) if given == FLOAT64 else checked(sum(values), result)

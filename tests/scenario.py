@@ -17,6 +17,12 @@
         1        | a              | 5            => committed | null            | 15
         2        | null           | 5            => aborted   | key: null key … | null
 
+    advance 30                                          engine.advance, between epochs
+
+    fired                                               all firings of the last epoch or advance, in order
+        _kind   | _ts | _status   | n
+        summary | 10  | committed | 2
+
     error LateError: older by ts                        instead of `=>`: the epoch fails with these words
 
     state accounts                                      after an epoch: must be exactly this, in any order
@@ -47,7 +53,7 @@ from morphspark import types
 from morphspark.strategy import FIXED
 from morphspark.testing import BothEngines, Schedule, both_engines
 
-DIRECTIVE = re.compile(r"(app|config|state|epoch|error)\b\s*(.*)")
+DIRECTIVE = re.compile(r"(app|config|state|epoch|advance|fired|error)\b\s*(.*)")
 EPOCH_START = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 ROW = "scenario_row"  # passes through, and says which event an output row belongs to
 
@@ -80,7 +86,7 @@ def parse(text: str) -> list[Section]:
             sections[-1].body.append(line)
             continue
         match = DIRECTIVE.fullmatch(line.rstrip())
-        assert match, f"line {number}: expected app, config, state, epoch or error, got {line!r}"
+        assert match, f"line {number}: expected app, config, state, epoch, advance, fired or error, got {line!r}"
         sections.append(Section(match[1], match[2], number))
     return sections
 
@@ -102,10 +108,11 @@ def run(text: str, path: str = "<scenario>") -> None:
     app = build_app(next(one for one in sections if one.word == "app"), path)
     config = ms.Config(**_settings(next((one.rest for one in sections if one.word == "config"), "")))
     with both_engines(app, config, SCHEDULES) as engines:
+        last: pa.Table | None = None
         for index, section in enumerate(sections):
             following = sections[index + 1] if index + 1 < len(sections) else None
             try:
-                _run_section(engines, section, following)
+                last = _run_section(engines, section, following, last)
             except Exception as error:
                 error.add_note(f"{path}:{section.line}: {section.word} {section.rest}")
                 raise
@@ -124,19 +131,44 @@ def _settings(text: str) -> dict[str, Any]:
     return {name: ast.literal_eval(value) for name, _, value in (word.partition("=") for word in text.split())}
 
 
-def _run_section(engines: BothEngines, section: Section, following: Section | None) -> None:
+def _run_section(
+    engines: BothEngines, section: Section, following: Section | None, last: pa.Table | None
+) -> pa.Table | None:
+    """What came out of it, or last came out before."""
     if section.word == "state" and engines.epoch == 0:
         engines.load(section.rest, _state_table(engines, section))
     elif section.word == "state":
         _check_state(engines, section)
     elif section.word == "epoch":
-        _run_epoch(engines, section, following)
+        return _run_epoch(engines, section, following)
+    elif section.word == "advance":
+        return engines.advance(_moment(section.rest))
+    elif section.word == "fired":
+        assert last is not None, "nothing has run yet"
+        _check_fired(last, section)
+    return last
+
+
+def _moment(text: str) -> Any:
+    return int(text) if text.isdigit() else datetime.datetime.fromisoformat(text)
+
+
+def _check_fired(result: pa.Table, section: Section) -> None:
+    places = result[ROW].is_null() if ROW in result.column_names else pa.array([True] * result.num_rows, pa.bool_())
+    firings = result.filter(places)
+    expected = grid(section.body) if section.body else Grid([], [], [])
+    assert firings.num_rows == len(expected.rows), f"{firings.num_rows} firings: {firings.to_pylist()}"
+    for row, cells in enumerate(expected.rows):
+        got = firings.slice(row, 1).to_pylist()[0]
+        shown = {name: _show(got, name, result) for name in expected.names}
+        wanted = {n: _normal(text, kind_of(result, n)) for n, text in zip(expected.names, cells, strict=True)}
+        _compare_row(row, shown, wanted)
 
 
 # ------------------------------------------------------------------------------------------------------ epochs
 
 
-def _run_epoch(engines: BothEngines, section: Section, following: Section | None) -> None:
+def _run_epoch(engines: BothEngines, section: Section, following: Section | None) -> pa.Table | None:
     events, expected = epoch_grids(section)
     batch = event_table(events)
     if following is not None and following.word == "error":
@@ -147,7 +179,7 @@ def _run_epoch(engines: BothEngines, section: Section, following: Section | None
         except ms.MorphsparkError as error:
             assert (type(error).__name__, engines.epoch) == (kind.strip(), before), repr(error)
             assert words.strip() in str(error), f"{words.strip()!r} is not in {str(error)!r}"
-            return
+            return None
         raise AssertionError(f"expected {following.rest}")
     result = engines.process(batch)
     assert expected is not None, "an epoch needs `=>` and what is expected, or an error after it"
@@ -157,6 +189,7 @@ def _run_epoch(engines: BothEngines, section: Section, following: Section | None
         shown = {name: _show(got, name, result) for name in want}
         wanted = {name: _normal(text, kind_of(result, name)) for name, text in want.items()}
         _compare_row(row, shown, wanted)
+    return result
 
 
 def _output_row(engines: BothEngines, result: pa.Table, row: int) -> dict[str, Any]:

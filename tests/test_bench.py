@@ -33,6 +33,7 @@ SUITES = {
     "granularity": [],
     "abort": [],
     "nested": ["nested_vs_plain"],
+    "window": ["size_ratio", "trigger_ratio", "vs_recompute"],
     "regret": ["mean", "share_090", "min"],
     "breakdown": ["plan_mops_per_core"],
     "memory": ["peak_vs_serial", "graph_bytes_per_operation", "bytes_per_version"],

@@ -6,25 +6,34 @@
 
 namespace morphspark {
 
-void ExactSum::Add(double value) {
+void ExactSum::Change(double value, int64_t times) {
   const auto bits = std::bit_cast<uint64_t>(value);
   const int biased = static_cast<int>(bits >> 52 & 0x7FF);
   uint64_t mantissa = bits & ((uint64_t{1} << 52) - 1);
   if (biased == 0x7FF) {
-    if (mantissa)
-      nan_ = true;
-    else
-      (value > 0 ? positive_infinity_ : negative_infinity_) = true;
+    (mantissa ? nans_ : value > 0 ? positive_infinities_ : negative_infinities_) += times;
     return;
   }
   if (biased) mantissa |= uint64_t{1} << 52;
   const int position = biased ? biased - 1 : 0;  // the mantissa's lowest bit stands for 2^(position - 1074)
   unsigned __int128 shifted = static_cast<unsigned __int128>(mantissa) << (position % kBits);
-  const int64_t sign = value < 0 ? -1 : 1;
+  const int64_t sign = value < 0 ? -times : times;
   for (int limb = position / kBits; shifted; ++limb, shifted >>= kBits) {
     limbs_[limb] += sign * static_cast<int64_t>(static_cast<uint32_t>(shifted));
   }
   if (++adds_ == kAddsBetweenNormalise) {
+    Normalise(&limbs_);
+    adds_ = 0;
+  }
+}
+
+void ExactSum::Merge(const ExactSum& other) {
+  for (int i = 0; i < kLimbs; ++i) limbs_[i] += other.limbs_[i];
+  nans_ += other.nans_;
+  positive_infinities_ += other.positive_infinities_;
+  negative_infinities_ += other.negative_infinities_;
+  adds_ += other.adds_ + 1;  // a limb that is normalised counts as one more
+  if (adds_ >= kAddsBetweenNormalise) {
     Normalise(&limbs_);
     adds_ = 0;
   }
@@ -42,9 +51,9 @@ void ExactSum::Normalise(Limbs* limbs) {
 }
 
 double ExactSum::Round() const {
-  if (nan_ || (positive_infinity_ && negative_infinity_)) return std::numeric_limits<double>::quiet_NaN();
-  if (positive_infinity_) return std::numeric_limits<double>::infinity();
-  if (negative_infinity_) return -std::numeric_limits<double>::infinity();
+  if (nans_ || (positive_infinities_ && negative_infinities_)) return std::numeric_limits<double>::quiet_NaN();
+  if (positive_infinities_) return std::numeric_limits<double>::infinity();
+  if (negative_infinities_) return -std::numeric_limits<double>::infinity();
   Limbs limbs = limbs_;
   Normalise(&limbs);
   const bool negative = limbs[kLimbs - 1] < 0;

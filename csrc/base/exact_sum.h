@@ -13,7 +13,10 @@ namespace morphspark {
 class ExactSum {
  public:
   void Reset() { *this = ExactSum(); }
-  void Add(double value);
+  void Add(double value) { Change(value, 1); }
+  // Takes back what was added.
+  void Subtract(double value) { Change(value, -1); }
+  void Merge(const ExactSum& other);
   double Round() const;
 
  private:
@@ -23,12 +26,11 @@ class ExactSum {
 
   using Limbs = std::array<int64_t, kLimbs>;
   static void Normalise(Limbs* limbs);
+  void Change(double value, int64_t times);
 
   Limbs limbs_{};
   int64_t adds_ = 0;
-  bool nan_ = false;
-  bool positive_infinity_ = false;
-  bool negative_infinity_ = false;
+  int64_t nans_ = 0, positive_infinities_ = 0, negative_infinities_ = 0;
 };
 
 }  // namespace morphspark

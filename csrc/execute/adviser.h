@@ -34,6 +34,7 @@ enum class Why : uint32_t {
   kTrial,        // it could win, and was not tried on batches like this
   kBest,         // it took least on batches like this
   kAgain,        // it was close to the best, a while ago
+  kUnplannable,  // the strategy can't run what the transactions do
   kSmall,        // too few transactions to be worth a thought
   kCalibration,  // what planning costs on this machine is not known yet
 };

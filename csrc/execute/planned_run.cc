@@ -48,7 +48,7 @@ Status PlannedRun::Run(const Strategy& strategy, const Input& input, ThreadPool*
   StageClock clock;
   planner_.Plan(input.plan, input.begin, input.end, pool, &graph_);
   report->plan = clock.Lap();
-  versions_.Prepare(&graph_, input.first_stamp);
+  versions_.Prepare(&graph_, input.plan.order, input.context.times, input.first_stamp);
   report->construct = clock.Lap();
   BatchContext context = input.context;
   context.rows = graph_.rows;

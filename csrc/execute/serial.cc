@@ -128,6 +128,8 @@ Status RunSerial(const BatchContext& context, const Order& order, std::span<cons
       reason = machine.Run(transaction, row, position);
       if (reason != kNoReason) {
         for (TableId table : transaction.written) context.tables[table]->Undo();
+      } else {
+        for (TableId table : transaction.left) context.tables[table]->LeaveVersions(context.times.At(row));
       }
     }
     if (reason == kStringLimit) return StringLimitStatus(context);

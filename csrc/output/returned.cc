@@ -27,6 +27,15 @@ ReturnedValues::ReturnedValues(Kind kind, int64_t positions, int workers) : kind
   if (kind == Kind::kString) strings_.resize(positions, Bytes{"", 0});
 }
 
+void ReturnedValues::Grow(int64_t positions) {
+  const uint64_t before = set_.size(), bytes = values_.size();
+  set_.resize(positions);
+  std::memset(set_.data() + before, 0, set_.size() - before);
+  values_.resize(positions * Width(kind_));
+  if (values_.size() > bytes) std::memset(values_.data() + bytes, 0, values_.size() - bytes);
+  if (kind_ == Kind::kString) strings_.resize(positions, Bytes{"", 0});
+}
+
 void ReturnedValues::Set(int64_t position, const Value& value, int worker) {
   set_[position] = 1;
   switch (kind_) {

@@ -15,6 +15,8 @@ class ReturnedValues {
   ReturnedValues(Kind kind, int64_t positions, int workers = 1);
 
   void Set(int64_t position, const Value& value, int worker = 0);
+  // There are more positions than was thought.
+  void Grow(int64_t positions);
   // Takes back what was set.
   void Clear(int64_t position);
   // The column in Arrow's layout; positions that were never set are null.

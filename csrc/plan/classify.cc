@@ -112,6 +112,7 @@ void Classify(const Code& code, std::span<const ColumnView> columns, int64_t cou
   transactions->assign(count, kUnmatched);
   pool->For(count, kGrain, [&](int64_t begin, int64_t end) {
     for (size_t id = 0; id < code.transactions.size(); ++id) {
+      if (code.transactions[id].is_trigger) continue;
       Claim(code, static_cast<TransactionId>(id), columns, begin, end, transactions->data());
     }
   });

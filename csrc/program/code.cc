@@ -45,6 +45,7 @@ class Reader {
   std::vector<uint32_t> Indexes() {
     return List<uint32_t>([this] { return Index(); });
   }
+  bool more() const { return at_ < words_.size(); }
   bool finished() const { return good_ && at_ == words_.size(); }
 
  private:
@@ -154,10 +155,43 @@ TransactionCode ReadTransaction(Reader* in, const std::vector<std::string>& stri
   return code;
 }
 
+WindowCode ReadWindow(Reader* in) {
+  WindowCode one;
+  one.aggregate = static_cast<WindowAggregate>(in->NextUpTo(static_cast<int64_t>(WindowAggregate::kNunique)));
+  one.by = static_cast<WindowBy>(in->NextUpTo(static_cast<int64_t>(WindowBy::kSince)));
+  one.size = in->NextUpTo(INT64_MAX / 2);
+  one.since = in->Index();
+  one.kind = in->NextKind();
+  one.scale = in->Scale();
+  return one;
+}
+
+TriggerCode ReadTrigger(Reader* in) {
+  TriggerCode one;
+  one.transaction = static_cast<TransactionId>(in->NextUpTo(UINT16_MAX));
+  one.session = in->NextUpTo(1) != 0;
+  one.period = in->NextBetween(1, INT64_MAX / 2);
+  one.window = in->NextBetween(1, INT64_MAX / 2);
+  one.table = in->Index();
+  one.number = in->Index();
+  one.column = in->Index();
+  return one;
+}
+
+// What programs with windows or triggers have behind the rest.
+void ReadWindows(Reader* in, Code* code) {
+  code->event_columns = in->Index();
+  for (TransactionCode& one : code->transactions) {
+    one.windows = in->List<WindowCode>([&] { return ReadWindow(in); });
+    one.collections = in->Index();
+  }
+  code->triggers = in->List<TriggerCode>([&] { return ReadTrigger(in); });
+}
+
 constexpr SiteId kNoSite = 0xFFFFFFFFu;
 
 // What the transaction does with rows, as far as its code tells.
-void FindUses(const Code& code, TransactionCode* transaction) {
+void FindUses(const Code& code, std::span<const TableSpec* const> tables, TransactionCode* transaction) {
   std::vector<SiteId> site_of(code.registers, kNoSite);  // by register that holds a row
   for (const RowLoad& load : transaction->rows) site_of[load.dst] = load.site;
   for (SiteId site : transaction->sites) {
@@ -172,9 +206,16 @@ void FindUses(const Code& code, TransactionCode* transaction) {
       transaction->written.push_back(one.aux);
     for (SiteUse& use : transaction->uses) use.writes |= use.site == site_of[one.a];
   }
+  for (TableId table : transaction->written) {
+    if (tables[table]->keeps_versions) transaction->left.push_back(table);
+  }
 }
 
 }  // namespace
+
+bool Code::uses_windows() const {
+  return !triggers.empty() || std::ranges::any_of(transactions, [](const auto& one) { return !one.windows.empty(); });
+}
 
 Status Code::Decode(std::span<const int64_t> words, std::vector<std::string> strings,
                     std::span<const TableSpec* const> tables, Code* out) {
@@ -200,12 +241,15 @@ Status Code::Decode(std::span<const int64_t> words, std::vector<std::string> str
     return ReadValue(&in, code.strings, kind);
   });
   code.transactions = in.List<TransactionCode>([&] { return ReadTransaction(&in, code.strings); });
+  code.event_columns = code.columns.size();
+  if (in.more()) ReadWindows(&in, &code);
   if (!in.finished()) return Status::Invalid("compiled program: it is cut off, or a word is out of its range");
   // Every register takes several words to fill, so this refuses only what would make a frame of gigabytes.
   if (code.registers > words.size()) return Status::Invalid("compiled program: it has registers that nobody writes");
   MORPHSPARK_RETURN_IF_ERROR(VerifyCode(code, tables));
+  for (const TriggerCode& one : code.triggers) code.transactions[one.transaction].is_trigger = true;
   for (TransactionCode& one : code.transactions) {
-    FindUses(code, &one);
+    FindUses(code, tables, &one);
     one.operations = std::make_shared<const Operations>(CutTransaction(code, one));
   }
   *out = std::move(code);

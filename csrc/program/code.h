@@ -45,6 +45,8 @@ namespace morphspark {
   /* user function aux: c results from dst on, of b arguments from a on */                                   \
   X(Call)                                                                                                    \
   X(Emit)                                                                                                    \
+  /* windows: dst = aggregate b over column c of row a, or of the rows in collection a */                     \
+  X(Window) X(Rows) X(Collect) X(WindowOfRows)                                                               \
   /* benchmarks: dst = a, after c rounds of arithmetic of kind aux; see bench/work.h */                      \
   X(Work)
 // clang-format on
@@ -107,6 +109,22 @@ struct Accumulator {
   int32_t scale;  // digits that a decimal mean gains
 };
 
+// An aggregate over versions of rows; see window.h.
+enum class WindowAggregate : uint32_t { kSum, kCount, kMin, kMax, kMean, kFirst, kLast, kNunique };
+enum class WindowBy : uint32_t {
+  kTime,   // versions of the last `size`
+  kRows,   // the last `size` versions
+  kSince,  // versions since what register `since` holds
+};
+struct WindowCode {
+  WindowAggregate aggregate;
+  WindowBy by;
+  int64_t size;
+  Register since;
+  Kind kind;      // of the column
+  int32_t scale;  // digits that a decimal mean gains
+};
+
 // A place that names a row by event columns alone: its slots are found for the whole batch before it runs.
 struct Site {
   TableId table;
@@ -148,9 +166,13 @@ struct TransactionCode {
   std::vector<Loop> loops;
   std::vector<Accumulator> accumulators;
   std::vector<SiteId> sites;  // every site it uses
+  std::vector<WindowCode> windows;
+  uint32_t collections = 0;  // of rows
+  bool is_trigger = false;   // no event starts it
   // Found by Decode:
   std::vector<SiteUse> uses;                     // by site, as `sites`
   std::vector<TableId> written;                  // every table that it may write to
+  std::vector<TableId> left;                     // those of them that keep versions
   bool uses_elements = false;                    // a site is named by elements of a list
   bool computes_keys = false;                    // it names rows that are known only when it runs
   std::shared_ptr<const Operations> operations;  // what it is cut into
@@ -163,8 +185,21 @@ struct UsedColumn {
   Kind element;
 };
 
+// What starts a transaction that no event does.
+struct TriggerCode {
+  TransactionId transaction;
+  bool session;
+  int64_t period, window;  // of a session: its gap
+  TableId table;           // whose rows start it; kNoTable: none
+  uint32_t number;         // of a session: which of those over the table
+  uint32_t column;         // its first column: start, end, then the parts of the key
+};
+inline constexpr TableId kNoTable = 0xFFFFFFFFu;
+
 struct Code {
-  std::vector<UsedColumn> columns;
+  std::vector<UsedColumn> columns;  // of the event; then what triggers have in their place
+  size_t event_columns = 0;
+  std::vector<TriggerCode> triggers;    // in the order of definition
   std::vector<uint32_t> order_columns;  // used columns of the order key
   std::vector<ReasonId> order_reasons;  // `null: <column>` for each of them
   std::vector<Site> sites;
@@ -178,6 +213,8 @@ struct Code {
   std::vector<Kind> constant_kinds;
   std::vector<std::string> strings;  // what string constants point to
   uint32_t registers = 0;
+
+  bool uses_windows() const;
 
   // Reads the encoding of lower.py. `tables` are those that the program will run on.
   static Status Decode(std::span<const int64_t> words, std::vector<std::string> strings,

@@ -59,7 +59,8 @@ LaneMachine::LaneMachine(const BatchContext& context, PlannedRows rows, int work
 }
 
 bool LaneMachine::CanRun(const TransactionCode& code) {
-  return code.loops.empty() && code.accumulators.empty() && !code.uses_elements && !code.computes_keys;
+  return code.loops.empty() && code.accumulators.empty() && !code.uses_elements && !code.computes_keys &&
+         code.windows.empty() && code.collections == 0;
 }
 
 // Asks for the rows of all lanes. A row's newest version is found in three steps, each of which looks at what the one
@@ -702,6 +703,10 @@ void LaneMachine::Step(const Instruction& at, std::span<const int64_t> positions
     case Op::kEnd:
     case Op::kRowOfElement:
     case Op::kRowOfKey:
+    case Op::kWindow:
+    case Op::kRows:
+    case Op::kCollect:
+    case Op::kWindowOfRows:
     case Op::kBegin:
     case Op::kAccumulate:
     case Op::kReduce:

@@ -21,18 +21,21 @@ Frame::Frame(const Code& code, int worker) : worker_(worker), registers_(code.re
     registers_[i] = code.constants[i];
     null_[i] = code.constant_null[i];
   }
-  size_t loops = 0, reducers = 0;
+  size_t loops = 0, reducers = 0, collections = 0;
   for (const TransactionCode& transaction : code.transactions) {
     loops = std::max(loops, transaction.loops.size());
     reducers = std::max(reducers, transaction.accumulators.size());
+    collections = std::max<size_t>(collections, transaction.collections);
   }
   loops_.resize(loops);
   reducers_.resize(reducers);
+  collections_.resize(collections);
 }
 
 template <class Rows>
 Machine<Rows>::Machine(const BatchContext& context, Rows rows, Frame* frame)
     : context_(context), rows_(rows), frame_(*frame) {
+  frame_.window_.Recompute(context.recompute);
   for (const TransactionCode& code : context.code->transactions) {
     Entry& entry = entries_.emplace_back();
     for (const ColumnLoad& load : code.loads) {
@@ -381,6 +384,22 @@ ReasonId Machine<Rows>::Execute(const TransactionCode& code, const Instruction* 
         FAIL_UNLESS_FINE(DeleteRow(rows, at->aux, r[at->a].row));
         break;
 
+      // -- windows; b is the window, c the column
+      case Op::kWindow: {
+        const RowHandle row = r[at->a].row;
+        FAIL_UNLESS_FINE(ReadWindow(code, *at, {&row, 1}));
+        break;
+      }
+      case Op::kRows:
+        frame_.collections_[at->a].clear();
+        break;
+      case Op::kCollect:
+        frame_.collections_[at->b].push_back(r[at->a].row);
+        break;
+      case Op::kWindowOfRows:
+        FAIL_UNLESS_FINE(ReadWindow(code, *at, frame_.collections_[at->a]));
+        break;
+
       // -- reductions
       case Op::kBegin: {
         Frame::Reducer& reducer = frame_.reducers_[at->a];
@@ -422,6 +441,20 @@ ReasonId Machine<Rows>::Execute(const TransactionCode& code, const Instruction* 
 #undef READ
 #undef WRITE
 #undef UPDATE
+}
+
+template <class Rows>
+Failure Machine<Rows>::ReadWindow(const TransactionCode& code, const Instruction& at, std::span<const RowHandle> rows) {
+  const WindowCode& window = code.windows[at.b];
+  frame_.window_.Begin(rows.size());
+  for (RowHandle row : rows) {
+    if (row == kNullKey) return kKeyFailure;
+    if (frame_.window_.Meet(row)) rows_.AddVersions(at.aux, row, &frame_.window_);
+  }
+  const int64_t since = window.by == WindowBy::kSince ? frame_.registers_[window.since].i : 0;
+  const uint32_t offset = context_.tables[at.aux]->history()->offset(at.c);
+  return frame_.window_.Read(window, offset, context_.times.At(row_), since, &frame_.registers_[at.dst],
+                             &frame_.null_[at.dst]);
 }
 
 // Finds how many iterations a loop has; false if its lists differ in length. A null list is empty.

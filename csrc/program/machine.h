@@ -17,8 +17,10 @@
 #include "base/column.h"
 #include "base/exact_sum.h"
 #include "output/returned.h"
+#include "plan/times.h"
 #include "program/code.h"
 #include "program/operations.h"
+#include "program/window.h"
 #include "state/table.h"
 
 namespace morphspark {
@@ -35,6 +37,8 @@ struct BatchContext {
   std::vector<ReturnedValues>* returned;
   uint64_t max_string_bytes;
   ReasonTexts* texts = nullptr;  // where user functions put their reasons
+  Times times = {};
+  bool recompute = false;  // windows, for benchmarks
 };
 
 // What a thread needs to run transactions.
@@ -66,6 +70,8 @@ class Frame {
   std::vector<uint8_t> null_;  // one byte per register
   std::vector<LoopState> loops_;
   std::vector<Reducer> reducers_;
+  std::vector<std::vector<RowHandle>> collections_;
+  WindowReader window_;
   std::string key_;
   CallMemory calls_;
   Arena scratch_;
@@ -101,6 +107,7 @@ class Machine {
   ReasonId Call(const Instruction& at);
   ReasonId CallHosted(const UserFunction& function, const Instruction& at);
   void Accumulate(const Accumulator& accumulator, const Value& value, Frame::Reducer* reducer);
+  Failure ReadWindow(const TransactionCode& code, const Instruction& at, std::span<const RowHandle> rows);
   // The result of a reduction: false on overflow.
   bool Reduce(const Accumulator& accumulator, const Frame::Reducer& reducer, Value* out, uint8_t* null);
 

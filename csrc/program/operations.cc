@@ -29,6 +29,10 @@ bool CanBeCut(Op op) {
     case Op::kReduce:
     case Op::kRowOfElement:
     case Op::kRowOfKey:
+    case Op::kWindow:
+    case Op::kRows:
+    case Op::kCollect:
+    case Op::kWindowOfRows:
       return false;
     default:
       return true;

@@ -13,7 +13,7 @@
 //
 // Values that come from the event alone are computed wherever they are needed.
 //
-// Not cut, but one operation as a whole: transactions with loops or computed keys, and those of one row.
+// Not cut, but one operation as a whole: transactions with loops, computed keys or windows, and those of one row.
 #pragma once
 
 #include <vector>

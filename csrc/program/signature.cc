@@ -134,6 +134,8 @@ bool TakesRow(Op op) {
     case Op::kInsert:
     case Op::kStore:
     case Op::kDelete:
+    case Op::kWindow:
+    case Op::kCollect:
       return true;
     default:
       return false;
@@ -157,6 +159,8 @@ bool WritesDst(Op op) {
     case Op::kReadS:
     case Op::kReadD:
     case Op::kReduce:
+    case Op::kWindow:
+    case Op::kWindowOfRows:
       return true;
     default:
       return false;
@@ -165,7 +169,7 @@ bool WritesDst(Op op) {
 
 bool ChangesRow(Op op) {
   return TakesRow(op) && op != Op::kCheckKey && op != Op::kExists && op != Op::kReadI && op != Op::kReadB &&
-         op != Op::kReadS && op != Op::kReadD;
+         op != Op::kReadS && op != Op::kReadD && op != Op::kWindow && op != Op::kCollect;
 }
 
 }  // namespace morphspark::verify

@@ -159,6 +159,7 @@ void CheckParts(const Code& code, const TransactionCode& transaction, size_t tab
       Check(load.column < loop.lists.size(), "a loop's element is not there");
   }
   for (const Accumulator& one : transaction.accumulators) CheckAccumulator(one);
+  Check(transaction.collections <= transaction.instructions.size(), "there are more collections than instructions");
   Check(!transaction.instructions.empty() && transaction.instructions.back().op == Op::kStop,
         "a transaction does not stop");
   for (const Instruction& one : transaction.instructions) CheckInstruction(code, one, tables);
@@ -195,6 +196,28 @@ void CheckLoops(const TransactionCode& transaction) {
   }
 }
 
+// A firing has a start, an end and the parts of its row's key in columns of its own.
+void CheckTriggers(const Code& code, std::span<const TableSpec* const> tables) {
+  Check(code.event_columns <= code.columns.size(), "there are more event columns than columns");
+  Check(code.triggers.empty() || !code.order_columns.empty(), "a trigger has no clock");
+  for (uint32_t column : code.order_columns) Check(column < code.event_columns, "a trigger's column has no order");
+  for (const TriggerCode& one : code.triggers) {
+    Check(one.transaction < code.transactions.size(), "a trigger has no transaction");
+    Check(code.transactions[one.transaction].on.empty(), "a trigger has a condition");
+    std::vector<Kind> kinds(2, code.columns[code.order_columns[0]].kind);
+    if (one.table != kNoTable) {
+      Check(one.table < tables.size() && tables[one.table]->keeps_versions, "a trigger's table keeps no versions");
+      kinds.insert(kinds.end(), tables[one.table]->key.begin(), tables[one.table]->key.end());
+    }
+    Check(!one.session || (one.table != kNoTable && one.number < tables[one.table]->history.gaps.size()),
+          "a session is not there");
+    Check(one.column >= code.event_columns && one.column + kinds.size() <= code.columns.size(),
+          "a trigger's column is not there");
+    for (size_t i = 0; i < kinds.size(); ++i)
+      Check(code.columns[one.column + i].kind == kinds[i], "a trigger's column has another type");
+  }
+}
+
 }  // namespace
 }  // namespace verify
 
@@ -203,6 +226,7 @@ Status VerifyCode(const Code& code, std::span<const TableSpec* const> tables) {
   std::string where;
   try {
     CheckColumns(code);
+    CheckTriggers(code, tables);
     CheckConstants(code);
     CheckFunctions(code);
     for (ReasonId reason : code.reason_blocks) Check(reason < code.reasons.size(), "a reason is not there");

@@ -145,7 +145,7 @@ class TransactionVerifier {
   // -- before the first instruction
 
   void Start() {
-    cells_.resize(code_.registers + transaction_.accumulators.size());
+    cells_.resize(code_.registers + transaction_.accumulators.size() + transaction_.collections);
     for (Register i = 0; i < code_.constants.size(); ++i) {
       const Kind kind = code_.constant_kinds[i];
       cells_[i] = {TypeOf(kind), MayBe(TypeOf(kind)), 0, kAlways};
@@ -369,6 +369,21 @@ class TransactionVerifier {
         return FollowInsert(one);
       case Op::kStore:
         return FollowStore(one);
+      case Op::kWindow:
+        ReadRow(one);
+        return FollowWindow(one);
+      case Op::kRows:
+        Check(one.aux < tables_.size() && one.a < transaction_.collections, "a collection is not there");
+        return Put(Collection(one.a), {Type::kReduction, kMayBeValue, one.aux, kAlways});
+      case Op::kCollect:
+        ReadRow(one);
+        Check(one.b < transaction_.collections && Written(Collection(one.b)).table == one.aux,
+              "a collection is not there");
+        return;
+      case Op::kWindowOfRows:
+        Check(one.a < transaction_.collections && Written(Collection(one.a)).table == one.aux,
+              "a collection is not there");
+        return FollowWindow(one);
       case Op::kBegin:
         Check(one.a < transaction_.accumulators.size(), "a reduction is not there");
         return Put(code_.registers + one.a, {Type::kReduction, kMayBeValue, 0, kAlways});
@@ -448,6 +463,7 @@ class TransactionVerifier {
       if (result < code_.registers) Forget(result);
     });
     if (one.op == Op::kBegin && one.a < transaction_.accumulators.size()) Forget(code_.registers + one.a);
+    if (one.op == Op::kRows && one.a < transaction_.collections) Forget(Collection(one.a));
     if (one.op == Op::kEach) {
       for (const ColumnLoad& load : transaction_.loops[one.a].elements) {
         if (load.dst < code_.registers) Forget(load.dst);
@@ -540,6 +556,50 @@ class TransactionVerifier {
     const Cell& cell = Read(one.b, TypeOf(StoredKind(one)));
     Check(!(cell.may & kMayBeNull), "a column may become null");
     --stores_left_;
+  }
+
+  // -- windows
+
+  size_t Collection(uint32_t index) const { return code_.registers + transaction_.accumulators.size() + index; }
+
+  void FollowWindow(const Instruction& one) {
+    Check(one.b < transaction_.windows.size(), "a window is not there");
+    Check(one.aux < tables_.size() && tables_[one.aux]->keeps_versions, "a window's table keeps no versions");
+    const WindowCode& window = transaction_.windows[one.b];
+    Check(window.kind == StoredKind(one), "a window's column has another type");
+    Check(window.scale >= 0 && window.scale <= decimal::kDigitsMax, "a scale is not known");
+    if (window.by == WindowBy::kSince) {
+      const Cell& since = Read(window.since, Type::kWord);
+      Check(since.type == Type::kWord, "a window begins nowhere");
+    }
+    const Type type = TypeOf(window.kind);
+    const bool number = type == Type::kFloat || type == Type::kDecimal || window.kind == Kind::kInt64;
+    uint32_t failures = Bit(kKeyFailure);
+    switch (window.aggregate) {
+      case WindowAggregate::kCount:
+      case WindowAggregate::kNunique:
+        CheckReasons(one, failures);
+        return Write(one.dst, Type::kWord, kMayBeValue);
+      case WindowAggregate::kFirst:
+      case WindowAggregate::kLast:
+        CheckReasons(one, failures);
+        return Write(one.dst, type);
+      case WindowAggregate::kMin:
+      case WindowAggregate::kMax:
+        Check(type != Type::kBool, "a bool has no order");
+        CheckReasons(one, failures);
+        return Write(one.dst, type);
+      case WindowAggregate::kSum:
+        Check(number, "a sum has no numbers");
+        if (type != Type::kFloat) failures |= Bit(kOverflow);
+        CheckReasons(one, failures);
+        return Write(one.dst, type, kMayBeValue);
+      case WindowAggregate::kMean:
+        Check(number, "a sum has no numbers");
+        if (type == Type::kDecimal) failures |= Bit(kOverflow);
+        CheckReasons(one, failures);
+        return Write(one.dst, type == Type::kWord ? Type::kFloat : type);
+    }
   }
 
   // -- reductions

@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "program/window.h"
 #include "state/table.h"
 
 namespace morphspark {
@@ -33,6 +34,10 @@ class CurrentRows {
     tables_[table]->Store(row, column, value);
   }
   void Delete(TableId table, RowHandle row) { tables_[table]->Delete(row); }
+  void AddVersions(TableId table, RowHandle row, WindowReader* reader) const {
+    History* const history = tables_[table]->history();
+    reader->Add(history->Versions(row), history, row);
+  }
   // The row of a key that only the transaction knows.
   template <class Key>
   RowHandle Find(TableId table, Key key) {

@@ -10,10 +10,16 @@ constexpr Access kInstallAhead = 16;
 
 }  // namespace
 
-void BatchVersions::Prepare(Graph* graph_to_run, Stamp first_stamp) {
-  graph_ = graph_to_run;
+void BatchVersions::Prepare(Graph* graph, const Order& order, const Times& times, Stamp first_stamp) {
+  graph_ = graph;
+  order_ = &order;
+  times_ = times;
   first_stamp_ = first_stamp;
-  const Graph& graph = *graph_to_run;
+  Restart();
+}
+
+void BatchVersions::Restart() {
+  const morphspark::Graph& graph = *graph_;
   const Access accesses = graph.accesses();
   next_ = accesses;
   roaming_.clear();
@@ -126,8 +132,19 @@ void BatchVersions::Forget(Task task) {
 
 void BatchVersions::InstallOne(Access access, Access source) {
   Table& table = *tables_[graph_->table[access]];
-  table.Begin(first_stamp_ + static_cast<Stamp>(graph_->begin) + graph_->owner[source]);
+  table.Begin(StampOf(source));
   table.Install(graph_->slot[access], state_[source] & kExists ? words_.data() + image_[source] : nullptr);
+}
+
+void BatchVersions::LeaveVersions() {
+  for (Access access = 0; access < graph_->accesses(); ++access) {
+    if (!(graph_->flags[access] & Graph::kWrites) || source_[access] != access) continue;
+    Table& table = *tables_[graph_->table[access]];
+    if (table.history() == nullptr) continue;
+    const uint8_t state = state_[access];
+    table.LeaveVersion(graph_->slot[access], state & kExists ? words_.data() + image_[access] : nullptr, state & kCut,
+                       TimeOf(access), StampOf(access));
+  }
 }
 
 void BatchVersions::Install() {
@@ -137,12 +154,44 @@ void BatchVersions::Install() {
     if ((graph_->flags[access] & (Graph::kWrites | Graph::kSuperseded)) != Graph::kWrites) continue;
     if (source_[access] != kBase) InstallOne(access, source_[access]);
   }
+  if (std::ranges::any_of(tables_, [](const auto& table) { return table->history() != nullptr; })) LeaveVersions();
 }
 
 uint64_t BatchVersions::bytes() const {
   uint64_t bytes = image_.bytes() + state_.bytes() + source_.bytes() + words_.bytes();
   for (const Arena& arena : strings_) bytes += arena.reserved();
   return bytes;
+}
+
+// A transaction waits for the latest earlier write of its row, and that one for the write before it: all are settled.
+void PlannedRows::AddVersions(TableId table, RowHandle row, WindowReader* reader) const {
+  const History& history = *Stored(table).history();
+  const TableSpec& spec = Stored(table).spec();
+  std::vector<uint32_t>& left = reader->Numbers();  // accesses that left a version, the newest first
+  bool cut = false;
+  for (Access at = Graph().previous[row]; at != kBase && !cut; at = Graph().previous[at]) {
+    if (versions_->source_[at] != at) continue;
+    if (versions_->state_[at] & BatchVersions::kExists) left.push_back(at);
+    cut = versions_->state_[at] & BatchVersions::kCut;
+  }
+  if (!cut) reader->Add(history.Versions(Graph().slot[row]));
+  if (left.empty()) return;
+  const uint32_t stride = history.stride();
+  const auto count = static_cast<uint32_t>(left.size());
+  uint8_t* const versions = reader->Allocate(uint64_t{count} * stride);
+  for (uint32_t i = 0; i < count; ++i) {
+    const Access at = left[count - 1 - i];
+    uint8_t* const version = versions + uint64_t{i} * stride;
+    const int64_t time = versions_->TimeOf(at);
+    const Stamp stamp = versions_->StampOf(at);
+    std::memcpy(version, &time, sizeof(time));
+    std::memcpy(version + sizeof(time), &stamp, sizeof(stamp));
+    for (ColumnId column = 0; column < spec.columns.size(); ++column) {
+      const uint64_t* cell = Image(at) + Stored(table).image().offset(column);
+      std::memcpy(version + history.offset(column), cell, StoredWidth(spec.columns[column]));
+    }
+  }
+  reader->Add({versions, count, stride});
 }
 
 void PlannedRows::Own(TableId table, RowHandle row) {
@@ -163,7 +212,7 @@ void PlannedRows::Own(TableId table, RowHandle row) {
   } else {
     std::copy_n(Image(newest), layout.words(), Image(row));
   }
-  state = BatchVersions::kOwned | BatchVersions::kExists;
+  state = static_cast<uint8_t>((state & BatchVersions::kCut) | BatchVersions::kOwned | BatchVersions::kExists);
 }
 
 }  // namespace morphspark

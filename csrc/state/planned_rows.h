@@ -23,6 +23,8 @@
 #include "base/prefetch.h"
 #include "base/scratch.h"
 #include "plan/graph.h"
+#include "plan/times.h"
+#include "program/window.h"
 #include "state/table.h"
 
 namespace morphspark {
@@ -32,10 +34,10 @@ class BatchVersions {
   BatchVersions(std::span<const std::unique_ptr<Table>> tables, const Planner* planner, int workers)
       : tables_(tables), planner_(planner), strings_(workers) {}
 
-  // Stamps of transactions count up from `first_stamp`, by position.
-  void Prepare(Graph* graph, Stamp first_stamp);
+  // `times` and stamps, which count up from `first_stamp` by position, are what versions are left with.
+  void Prepare(Graph* graph, const Order& order, const Times& times, Stamp first_stamp);
   // As if nothing had run. Nobody may have roamed: that can't be taken back here.
-  void Restart() { Prepare(graph_, first_stamp_); }
+  void Restart();
   // Lets every access be read as if nobody wrote before it, so that a reader who does not wait finds something.
   void StartFromTables();
   void Settle(Task task, bool committed);
@@ -45,9 +47,9 @@ class BatchVersions {
   bool Published(Access access, std::vector<uint64_t>* image) const;
   Access Source(Access access) const { return source_[access]; }
   void Forget(Task task);
-  // Makes the last versions those of the tables.
+  // Makes the last versions those of the tables; and all of them versions that stay, where a table keeps some.
   void Install();
-  // The access of the roaming transaction to a row; a new one if it has none yet.
+  // The access of the roaming transaction to a row; a new one if it has none yet. No table keeps versions.
   Access Roam(Task task, TableId table, Slot slot);
 
   uint64_t bytes() const;
@@ -57,14 +59,22 @@ class BatchVersions {
 
   static constexpr uint8_t kOwned = 1;   // the image is the transaction's
   static constexpr uint8_t kExists = 2;  // and a row, not the lack of one
+  static constexpr uint8_t kCut = 4;     // the row was deleted on the way
 
   void PrefetchInstalled(Access access) const;
+  void LeaveVersions();
+  Stamp StampOf(Access access) const {
+    return first_stamp_ + static_cast<Stamp>(graph_->begin) + graph_->owner[access];
+  }
+  int64_t TimeOf(Access access) const { return times_.At(order_->Row(graph_->begin + graph_->owner[access])); }
 
   void AddImage(Access access);
   void SettleRoaming(bool committed);
   void InstallOne(Access access, Access source);
 
   Graph* graph_ = nullptr;
+  const Order* order_ = nullptr;
+  Times times_;
   Stamp first_stamp_ = 0;
   std::span<const std::unique_ptr<Table>> tables_;
   const Planner* planner_;
@@ -118,7 +128,10 @@ class PlannedRows {
     Stored(table).image().template Write<kind>(Image(row), column, value);
     return true;
   }
-  void Insert(TableId, RowHandle row) { versions_->state_[row] = BatchVersions::kOwned | BatchVersions::kExists; }
+  void Insert(TableId, RowHandle row) {
+    uint8_t& state = versions_->state_[row];
+    state = static_cast<uint8_t>((state & BatchVersions::kCut) | BatchVersions::kOwned | BatchVersions::kExists);
+  }
   void Store(TableId table, RowHandle row, ColumnId column, const Value& value) {
     const Kind kind = Stored(table).spec().columns[column];
     Value copy = value;
@@ -126,7 +139,7 @@ class PlannedRows {
     Stored(table).image().Write(Image(row), column, kind, copy);
   }
   void Delete(TableId table, RowHandle row) {
-    if (Exists(table, row)) versions_->state_[row] = BatchVersions::kOwned;
+    if (Exists(table, row)) versions_->state_[row] = BatchVersions::kOwned | BatchVersions::kCut;
   }
 
   // Three steps that ask for a row's newest version, to be taken over many rows in turn. Each looks at what the one
@@ -154,6 +167,9 @@ class PlannedRows {
     const Access source = previous == kBase ? kBase : versions_->source_[previous];
     if (source != kBase) Prefetch(Image(source));
   }
+
+  // What the table keeps of a row, and what transactions of this batch have left since.
+  void AddVersions(TableId table, RowHandle row, WindowReader* reader) const;
 
   // A row that the transaction names only now. It roams: nobody else runs.
   template <class Key>

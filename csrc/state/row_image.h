@@ -12,12 +12,22 @@
 
 namespace morphspark {
 
+// Which versions of a table's rows outlive their epoch; see history.h.
+struct HistorySpec {
+  int64_t span = 0;           // those at most so much older than now; 0: none for their age
+  int64_t rows = 0;           // and the last so many of each row
+  std::vector<int64_t> gaps;  // of each session over the table
+  int64_t limit = 0;          // a session is closed when it is so long; 0: never
+};
+
 struct TableSpec {
   std::vector<Kind> key;  // kInt64 or kString each
   std::vector<Kind> columns;
   bool has_default = false;
   std::vector<Value> defaults;            // one per column
   std::vector<std::string> default_text;  // what string defaults point to
+  bool keeps_versions = false;
+  HistorySpec history;
 };
 
 // Bytes of a cell in a flat column.

@@ -5,6 +5,7 @@
 #include <new>
 
 #include "state/row_columns.h"
+#include "state/version_columns.h"
 
 namespace morphspark {
 
@@ -16,6 +17,8 @@ TableSnapshot::TableSnapshot(Table* table)
     offsets_.push_back(saved_bytes_);
     saved_bytes_ += StoredWidth(kind);
   }
+  if (table->history()) head_bytes_ = static_cast<uint32_t>(16 + 8 * table->history()->sessions());
+  saved_bytes_ += head_bytes_;
   table->ShowVersionsTo(this);
 }
 
@@ -23,18 +26,22 @@ TableSnapshot::~TableSnapshot() { table_->ShowVersionsTo(nullptr); }
 
 // ------------------------------------------------------------------------------------------------- saving
 
-void TableSnapshot::Show(Slot slot, const uint8_t* columns) {
+void TableSnapshot::Show(Slot slot, const uint8_t* columns, const VersionList& versions) {
   if (slot < cursor_ || slot >= end_ || Settled(slot) || lost_) return;
   settled_[slot / 64] |= uint64_t{1} << slot % 64;
   if (columns == nullptr) return;
   try {
-    Save(slot, columns);
+    for (uint32_t i = 0; i < versions.count; ++i) {
+      Save(slot, versions.at(i) + head_bytes_, versions.at(i));
+    }
+    if (versions.count == 0) Save(slot, columns, nullptr);
+    ++saved_count_;
   } catch (const std::bad_alloc&) {
     lost_ = true;
   }
 }
 
-void TableSnapshot::Save(Slot slot, const uint8_t* columns) {
+void TableSnapshot::Save(Slot slot, const uint8_t* columns, const uint8_t* head) {
   const uint64_t at = saved_rows_.size();
   saved_rows_.resize(at + saved_bytes_);
   uint8_t* row = saved_rows_.data() + at;
@@ -46,7 +53,12 @@ void TableSnapshot::Save(Slot slot, const uint8_t* columns) {
     const Bytes key = strings_.Copy(index.BytesKey(slot));
     std::memcpy(row, &key, sizeof(key));
   }
-  std::memcpy(row + key_bytes_, columns, saved_bytes_ - key_bytes_);
+  const uint32_t packed = saved_bytes_ - key_bytes_ - head_bytes_;
+  std::memcpy(row + key_bytes_, columns, packed);
+  if (head)
+    std::memcpy(row + key_bytes_ + packed, head, head_bytes_);
+  else
+    std::memset(row + key_bytes_ + packed, 0, head_bytes_);
   const TableSpec& spec = table_->spec();
   for (ColumnId column = 0; column < spec.columns.size(); ++column) {
     if (spec.columns[column] != Kind::kString) continue;
@@ -98,8 +110,12 @@ int64_t TableSnapshot::ReadSaved(int64_t rows_max, ThreadPool* pool, std::vector
     const auto cell = [&](int64_t row) { return Saved(first + row) + offsets_[column]; };
     columns->push_back(ValueColumn(spec.columns[column], rows, cell, pool));
   }
+  for (uint32_t word = 0; word < head_bytes_ / 8; ++word) {
+    const uint32_t offset = saved_bytes_ - head_bytes_ + 8 * word;
+    const auto fill = [&](int64_t row, uint8_t* to) { std::memcpy(to, Saved(first + row) + offset, 8); };
+    columns->push_back(FixedColumn<sizeof(int64_t)>(rows, fill, pool));
+  }
   saved_next_ += rows;
-  read_ += rows;
   if (saved_next_ == saved()) {
     saved_rows_ = Buffer();
     strings_ = Arena();
@@ -121,17 +137,31 @@ int64_t TableSnapshot::ReadStored(int64_t rows_max, ThreadPool* pool, std::vecto
     bytes += static_cast<uint64_t>(table_->StringBytes(cursor));
     if (!integer_keys) bytes += table_->index().BytesKey(cursor).size;
   }
-  const TableSpec& spec = table_->spec();
-  for (size_t part = 0; part < spec.key.size() && !slots.empty(); ++part) {
-    columns->push_back(table_->ExportKey(part, slots, pool));
-  }
-  for (ColumnId column = 0; column < spec.columns.size() && !slots.empty(); ++column) {
-    columns->push_back(table_->ExportValues(column, slots, pool));
+  auto rows = static_cast<int64_t>(slots.size());
+  if (table_->history() != nullptr) {
+    rows = ReadVersions(slots, pool, columns);
+  } else if (rows > 0) {
+    const TableSpec& spec = table_->spec();
+    for (size_t part = 0; part < spec.key.size(); ++part) columns->push_back(table_->ExportKey(part, slots, pool));
+    for (ColumnId column = 0; column < spec.columns.size(); ++column)
+      columns->push_back(table_->ExportValues(column, slots, pool));
   }
   cursor_ = cursor;  // last: there may have been no memory
   read_ += slots.size();
   if (cursor_ == end_) table_->ShowVersionsTo(nullptr);  // it wants no more
-  return static_cast<int64_t>(slots.size());
+  return rows;
+}
+
+int64_t TableSnapshot::ReadVersions(std::span<const Slot> slots, ThreadPool* pool,
+                                    std::vector<ColumnBuffers>* columns) {
+  std::vector<VersionRow> rows;
+  for (Slot slot : slots) {
+    const VersionList list = table_->history()->Versions(slot);
+    for (uint32_t i = 0; i < list.count; ++i) rows.push_back({slot, list.at(i)});
+    if (list.count == 0) rows.push_back({slot, nullptr});
+  }
+  if (!rows.empty()) ExportVersions(*table_, rows, pool, columns);
+  return static_cast<int64_t>(rows.size());
 }
 
 bool TableSnapshot::Validate() const {
@@ -139,7 +169,7 @@ bool TableSnapshot::Validate() const {
   if (lost_ || !table_->between_epochs()) return true;
   uint64_t left = 0;
   for (Slot slot = cursor_; slot < end_; ++slot) left += table_->Exists(slot) && !Settled(slot);
-  return read_ + (saved() - saved_next_) + left == rows_;
+  return read_ + saved_count_ + left == rows_;
 }
 
 // -------------------------------------------------------------------------------------------- all tables

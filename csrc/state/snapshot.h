@@ -14,7 +14,7 @@
 // Invariants, between epochs:
 //   1. A slot from the cursor to the end that is not settled holds the row, or the lack of one, of the beginning; its
 //      key, too, as a slot gets another key only after an epoch has deleted its row.
-//   2. Rows at the beginning = rows read + rows saved and not read + rows from the cursor to the end, not settled.
+//   2. Rows at the beginning = rows read by the cursor + rows saved + rows from the cursor to the end, not settled.
 //
 // Thread safety: none of its own; used between epochs, and by their commit.
 #pragma once
@@ -39,9 +39,10 @@ class TableSnapshot {
   TableSnapshot(const TableSnapshot&) = delete;
   TableSnapshot& operator=(const TableSnapshot&) = delete;
 
-  // A row has changed, or is about to: the version before, its columns packed as in the version log; null: there was
-  // no row. Its key still has the slot. It can't fail: without memory the snapshot is lost.
-  void Show(Slot slot, const uint8_t* columns);
+  // A row has changed, or is about to: the version before, its columns packed as in the version log (null: there was
+  // no row), and the versions that the table's history had of it. Its key still has the slot. It can't fail: without
+  // memory the snapshot is lost.
+  void Show(Slot slot, const uint8_t* columns, const VersionList& versions = {});
 
   // The next rows, key parts and then value columns: how many.
   int64_t ReadSaved(int64_t rows_max, ThreadPool* pool, std::vector<ColumnBuffers>* columns);
@@ -55,7 +56,9 @@ class TableSnapshot {
   static constexpr uint64_t kChunkBytesMax = 32 << 20;
 
   bool Settled(Slot slot) const { return settled_[slot / 64] >> slot % 64 & 1; }
-  void Save(Slot slot, const uint8_t* columns);
+  // `head`: of a version; null: it is only the row.
+  void Save(Slot slot, const uint8_t* columns, const uint8_t* head);
+  int64_t ReadVersions(std::span<const Slot> slots, ThreadPool* pool, std::vector<ColumnBuffers>* columns);
   uint64_t saved() const { return saved_rows_.size() / saved_bytes_; }
   const uint8_t* Saved(uint64_t row) const { return saved_rows_.data() + row * saved_bytes_; }
   uint64_t OutsideBytes(uint64_t saved_row) const;
@@ -66,12 +69,14 @@ class TableSnapshot {
   const uint64_t rows_;  // when it began
   Slot cursor_ = 0;
   std::vector<uint64_t> settled_;  // a bit by slot
-  uint64_t read_ = 0;
+  uint64_t read_ = 0;              // rows, by the cursor
+  uint64_t saved_count_ = 0;       // rows that were saved, read or not
   bool lost_ = false;
 
-  // Saved rows: the key (8 bytes of an integer, or Bytes), then the columns, packed. Strings and keys are copies.
+  // Saved rows: the key (8 bytes of an integer, or Bytes), then the columns, packed; of a table that keeps versions
+  // a row for each, with its head behind. Strings and keys are copies.
   Buffer saved_rows_;
-  uint32_t key_bytes_, saved_bytes_;
+  uint32_t key_bytes_, saved_bytes_, head_bytes_ = 0;
   std::vector<uint32_t> offsets_;  // of each column in a saved row
   uint64_t saved_next_ = 0;        // the first one not read
   Arena strings_;

@@ -48,6 +48,7 @@ Table::Table(TableSpec spec) : spec_(std::move(spec)), image_(spec_), index_(IsI
     const std::string& text = spec_.default_text[column];
     if (spec_.columns[column] == Kind::kString) spec_.defaults[column].s = {text.data(), text.size()};
   }
+  if (spec_.keeps_versions) history_ = std::make_unique<History>(spec_);
   Grow(kFirstSlots);
 }
 
@@ -145,6 +146,7 @@ void Table::Delete(Slot slot) {
   if (!Owned(slot)) PushVersion(slot);
   SetExists(slot, false);
   touched_.push_back(slot);
+  if (history_) deleted_.push_back(slot);
 }
 
 void Table::Install(Slot slot, const uint64_t* image) {
@@ -193,8 +195,35 @@ void Table::Undo() {
   while (log_next_ != transaction_begin_) PopVersion();
 }
 
-void Table::CommitEpoch() {
+void Table::LeaveVersions(int64_t time) {
+  for (uint64_t at = log_.size() - uint64_t{log_next_ - transaction_begin_} * version_bytes_; at < log_.size();
+       at += version_bytes_) {
+    VersionHead head;
+    std::memcpy(&head, log_.data() + at, sizeof(head));
+    const bool cut = !deleted_.empty() && std::ranges::find(deleted_, head.slot) != deleted_.end();
+    if (cut) history_->Hide(head.slot);
+    if (!Exists(head.slot)) continue;
+    uint8_t* const columns = history_->Append(head.slot, time, transaction_);
+    CopyPacked(head.slot, columns);
+    history_->KeepStrings(columns);
+  }
+}
+
+void Table::LeaveVersion(Slot slot, const uint64_t* image, bool cut, int64_t time, Stamp stamp) {
+  if (cut) history_->Hide(slot);
+  if (image == nullptr) return;
+  uint8_t* const columns = history_->Append(slot, time, stamp);
+  uint8_t* to = columns;
+  for (ColumnId column = 0; column < columns_.size(); ++column) {
+    std::memcpy(to, image + image_.offset(column), columns_[column].width);
+    to += columns_[column].width;
+  }
+  history_->KeepStrings(columns);
+}
+
+void Table::CommitEpoch(int64_t now) {
   if (snapshot_ != nullptr) ShowVersions();
+  if (history_) history_->Commit(now, /*collect=*/snapshot_ == nullptr);
   outside_ = OutsideNow();
   log_.resize(0);
   EndEpoch();
@@ -209,6 +238,7 @@ void Table::CommitEpoch() {
 // Before keys are given back: a version without its key would be of no use. Keys are asked for some entries ahead, as
 // they lie anywhere.
 void Table::ShowVersions() {
+  const auto before = history_ ? history_->BeforeEpoch() : std::unordered_map<Slot, VersionList>();
   const uint8_t* const end = log_.data() + log_.size();
   const uint64_t ahead = uint64_t{kShowAhead} * version_bytes_;
   EachBefore([&](const VersionHead& head, const uint8_t* columns) {
@@ -216,13 +246,16 @@ void Table::ShowVersions() {
       index_.PrefetchKey(SlotOfEntry(columns + 2 * ahead));
       index_.PrefetchLongKey(SlotOfEntry(columns + ahead));
     }
-    snapshot_->Show(head.slot, head.header & kExistsBit ? columns : nullptr);
+    const auto versions = before.find(head.slot);
+    snapshot_->Show(head.slot, head.header & kExistsBit ? columns : nullptr,
+                    versions == before.end() ? VersionList() : versions->second);
   });
 }
 
 void Table::RollbackEpoch() {
   if (log_.empty() && touched_.empty()) return;
   while (!log_.empty()) PopVersion();
+  if (history_) history_->Rollback();
   EndEpoch();
   if (has_strings_) CompactHeap();  // an epoch that failed must not count against the next one
 }
@@ -340,13 +373,13 @@ uint64_t Table::bytes_used() const {
   uint64_t row = sizeof(Header) + index_.bytes_per_key();
   for (const FlatColumn& column : columns_) row += column.width;
   const Outside outside = OutsideNow();
-  return rows_ * row + static_cast<uint64_t>(outside.strings + outside.keys);
+  return rows_ * row + static_cast<uint64_t>(outside.strings + outside.keys) + (history_ ? history_->bytes() : 0);
 }
 
 uint64_t Table::bytes_at_most() const {
   uint64_t row = sizeof(Header) + index_.bytes_per_key();
   for (const FlatColumn& column : columns_) row += column.width;
-  return rows_ * row + heap_.used() + index_.long_key_bytes();
+  return rows_ * row + heap_.used() + index_.long_key_bytes() + (history_ ? history_->bytes() : 0);
 }
 
 uint64_t Table::bytes_reserved() const {
@@ -358,7 +391,7 @@ uint64_t Table::bytes_reserved() const {
 bool Table::Validate() const {
   uint64_t live = 0;
   for (Slot slot = 0; slot < headers_.size(); ++slot) live += Exists(slot);
-  if (live != rows_ || !index_.Validate()) return false;
+  if (live != rows_ || !index_.Validate() || (history_ && !history_->Validate())) return false;
   if (index_.size() + free_.size() != headers_.size()) return false;
   if (log_.empty() && touched_.empty() && index_.size() != rows_) return false;  // no key without a row stays
   Outside found;

@@ -8,9 +8,9 @@
 //                So transaction 7 left the newest version, transaction 4 the one in log[12].
 //
 // A transaction that writes a row for the first time pushes the row's present version to the log and then changes the
-// columns in place; so the log is also what undoes an abort, and what undoes an epoch. After the commit the log is cut
-// at the oldest version that somebody still needs; today nobody does, so it is emptied in O(1). What an open snapshot
-// (snapshot.h) needs of it is copied just before.
+// columns in place; so the log is also what undoes an abort, and what undoes an epoch. After the commit it is emptied
+// in O(1): versions that windows need later are in the table's history (history.h), and what an open snapshot
+// (snapshot.h) needs is copied just before.
 //
 // An entry whose row's header names no entry of this epoch is the row's first one: it holds the row as it was before
 // the epoch. So the rows that an epoch changed fall out of one pass over the log, each once.
@@ -27,6 +27,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -38,6 +39,7 @@
 #include "base/prefetch.h"
 #include "base/status.h"
 #include "base/thread_pool.h"
+#include "state/history.h"
 #include "state/key_index.h"
 #include "state/row_image.h"
 
@@ -95,6 +97,7 @@ class Table {
   void Begin(Stamp stamp) {
     transaction_ = stamp;
     transaction_begin_ = log_next_;
+    deleted_.clear();
   }
   // Makes the row the transaction's own: its present version goes to the log, once. Creates it from the default
   // where it does not exist. The row must be readable.
@@ -171,19 +174,36 @@ class Table {
   // Makes a row what the transaction left: an image, or no row (null).
   void Install(Slot slot, const uint64_t* image);
 
+  // -- versions that outlive the epoch; null: the table keeps none
+
+  const History* history() const { return history_.get(); }
+  History* history() { return history_.get(); }
+  // The transaction has committed at this time: each row that it wrote has one more version, or none any more.
+  void LeaveVersions(int64_t time);
+  // The same of one row, which an image (null: no row) describes; `cut`: it was deleted on the way.
+  void LeaveVersion(Slot slot, const uint64_t* image, bool cut, int64_t time, Stamp stamp);
+  // A cell of a row that exists, else null.
+  const uint8_t* CellOrNull(Slot slot, ColumnId column) const {
+    return Exists(slot) ? cells_[column] + uint64_t{slot} * columns_[column].width : nullptr;
+  }
+
   // -- the ends of a transaction and of an epoch
 
   // Takes back what happened since `Begin`.
   void Undo();
-  void CommitEpoch();
+  // `now`: the effective timestamp of the last transaction; versions are kept as seen from there.
+  void CommitEpoch(int64_t now = 0);
   void RollbackEpoch();
 
   // -- whole columns (table_columns.cc); a pool, where given, shares the work
 
   // Gives rows their values, with stamp 0, or deletes those that `deleted` (may be null) says. Of several rows with one
   // key the last counts. Part of no epoch. Fails before any change, unless there is no memory.
+  // `versions`, where given: time, sequence and beginnings of sessions of each, which becomes one more version of its
+  // row.
   Status Apply(std::span<const ColumnView> keys, std::span<const ColumnView> values,
-               const ColumnView* deleted = nullptr, ThreadPool* pool = nullptr);
+               const ColumnView* deleted = nullptr, ThreadPool* pool = nullptr,
+               std::span<const ColumnView> versions = {});
   std::vector<Slot> LiveSlots() const;
   // Rows that are not what they were before the epoch, each once, and those written with equal values.
   std::vector<Slot> ChangedSlots() const;
@@ -310,7 +330,8 @@ class Table {
   void ApplyDelete(Slot slot);
   template <class Keys>
   void ApplyKeys(const Keys& keys, std::span<const ColumnView> values, const ColumnView* deleted,
-                 std::span<const Slot> slots);
+                 std::span<const ColumnView> versions, std::span<const Slot> slots);
+  void ApplyVersion(Slot slot, std::span<const ColumnView> versions, int64_t row);
   [[noreturn]] static void TooManyVersions();
   void PopVersion();
   void CreateFromDefault(Slot slot);
@@ -339,6 +360,8 @@ class Table {
   VersionId log_next_ = 1;           // id of the next entry of log_
   VersionId transaction_begin_ = 1;  // id of the first entry of the transaction that runs
   Stamp transaction_ = 0;            // which one that is
+  std::vector<Slot> deleted_;        // rows that it deleted, whatever came after; of tables that keep versions
+  std::unique_ptr<History> history_;
 
   std::vector<Slot> free_;     // slots that no key has
   std::vector<Slot> touched_;  // slots added or emptied in this epoch: candidates for free_

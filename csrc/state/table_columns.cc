@@ -134,7 +134,7 @@ ColumnBuffers Table::ExportDeleted(std::span<const Slot> slots, ThreadPool* pool
 // ------------------------------------------------------------------------------------------------------- in
 
 Status Table::Apply(std::span<const ColumnView> keys, std::span<const ColumnView> values, const ColumnView* deleted,
-                    ThreadPool* pool) {
+                    ThreadPool* pool, std::span<const ColumnView> versions) {
   const int64_t rows = keys.empty() ? 0 : keys[0].length;
   MORPHSPARK_RETURN_IF_ERROR(CheckColumns(keys, spec_.key, rows));
   MORPHSPARK_RETURN_IF_ERROR(CheckColumns(values, spec_.columns, rows));
@@ -142,9 +142,14 @@ Status Table::Apply(std::span<const ColumnView> keys, std::span<const ColumnView
     static constexpr Kind kBits[] = {Kind::kBool};
     MORPHSPARK_RETURN_IF_ERROR(CheckColumns({deleted, 1}, kBits, rows));
   }
+  if (!versions.empty()) {
+    if (!history_) return Status::Invalid("apply: the table keeps no versions");
+    const std::vector<Kind> words(2 + history_->sessions(), Kind::kInt64);
+    MORPHSPARK_RETURN_IF_ERROR(CheckColumns(versions, words, rows));
+  }
   const auto apply = [&](auto make_keys) {
     const std::vector<Slot> slots = FindAll(index_, rows, make_keys, pool);
-    ApplyKeys(make_keys(), values, deleted, slots);
+    ApplyKeys(make_keys(), values, deleted, versions, slots);
   };
   if (keys.size() > 1) {
     apply([&] {
@@ -163,7 +168,7 @@ Status Table::Apply(std::span<const ColumnView> keys, std::span<const ColumnView
 // good.
 template <class Keys>
 void Table::ApplyKeys(const Keys& keys, std::span<const ColumnView> values, const ColumnView* deleted,
-                      std::span<const Slot> slots) {
+                      std::span<const ColumnView> versions, std::span<const Slot> slots) {
   const auto rows = static_cast<int64_t>(slots.size());
   std::vector<uint8_t> before(version_bytes_);
   for (int64_t row = 0; row < rows; ++row) {
@@ -182,12 +187,14 @@ void Table::ApplyKeys(const Keys& keys, std::span<const ColumnView> values, cons
     }
     if (snapshot_ != nullptr) {
       CopyPacked(slot, before.data());
-      snapshot_->Show(slot, Exists(slot) ? before.data() : nullptr);
+      snapshot_->Show(slot, Exists(slot) ? before.data() : nullptr,
+                      history_ ? history_->Versions(slot) : VersionList());
     }
     if (gone) {
       ApplyDelete(slot);
     } else {
       ApplyRow(slot, values, row);
+      if (!versions.empty() && versions[1].Int64(row) != 0) ApplyVersion(slot, versions, row);
     }
   }
   std::erase_if(touched_, [&](Slot slot) { return Exists(slot); });  // nearly all: no room is made for them in free_
@@ -211,8 +218,17 @@ void Table::ApplyRow(Slot slot, std::span<const ColumnView> values, int64_t row)
   outside_.keys += static_cast<int64_t>(index_.LongKeyBytes(slot));
 }
 
+void Table::ApplyVersion(Slot slot, std::span<const ColumnView> versions, int64_t row) {
+  std::vector<int64_t> head;
+  for (const ColumnView& word : versions) head.push_back(word.Int64(row));
+  uint8_t* const columns = history_->Restore(slot, head);
+  CopyPacked(slot, columns);
+  history_->KeepStrings(columns);
+}
+
 void Table::ApplyDelete(Slot slot) {
   if (!Exists(slot)) return;
+  if (history_) history_->Forget(slot);
   touched_.push_back(slot);
   SetExists(slot, false);
   outside_.strings -= StringBytes(slot);

@@ -26,7 +26,7 @@ from .files import FOLDER as DATA
 from .files import DataFile, DataWriter, write_output, write_rows
 from .history import History, read_history, read_record
 from .records import FOLDER as LOG
-from .records import NAME, Bind, Body, Call, Epoch, Load, Record, Snapshot
+from .records import NAME, Advance, Bind, Body, Call, Epoch, Load, Record, Snapshot
 from .recovery import EVENTS, ORDER
 from .retention import superfluous, with_old_output
 from .snapshots import SnapshotWriter
@@ -83,7 +83,7 @@ class CommandLog:
 
     def executed(self, outcome: Outcome) -> CommandLog:
         """With the rows that ran, in their order; diverted ones did not."""
-        self._order = outcome.order
+        self._order = None if outcome.order is None else outcome.order.drop_null()  # triggers fire by themselves
         return self
 
     def write(self, store: Store) -> DataFile:
@@ -291,7 +291,7 @@ class Journal:
             self._count(record.body)
 
     def _count(self, body: Body) -> None:
-        if isinstance(body, Epoch | Call):
+        if isinstance(body, Epoch | Call | Advance):
             self._epochs_since += 1
             self._bytes_since += _length(body.log if isinstance(body, Epoch) else body.rows)
         elif isinstance(body, Load):

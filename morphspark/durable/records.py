@@ -13,7 +13,15 @@ opening that wrote it) and `written_us` (microseconds since 1970). By kind:
     epoch       an epoch: its id, watermark, largest order key, event types, wall clock, counts, its log (the changed
                 rows, or the commands in executed order), its output, its late events
     call        an ad-hoc transaction between epochs: its changed rows
+    advance     time that passed without events: the rows that triggers changed, and where the stream stands since
     snapshot    all rows as record `of` left them, and what recovery must know besides
+
+Rows are those of a table (files.py). Of a table that keeps versions a file has every version that was left, in order,
+and a snapshot all that are kept; rows that are no version, such as loaded ones, have `_sequence` 0:
+
+    row              = key part*, value*, version?, _deleted?
+    version          = _time (effective timestamp), _sequence (of the transaction), _first<n>* (of each session)
+    _deleted         in changed rows only; all earlier versions of the key are hidden
 
 A record is created by `put_if_absent`, when all files it names are durable. Whoever creates number n has committed
 it; another writer finds the name taken and stops. A record is never changed. Old ones are deleted from the front, up
@@ -36,7 +44,7 @@ from ..program import Program
 from ..types import Type
 from .files import DataFile, file_from_json, file_to_json
 
-FORMAT = 1
+FORMAT = 2  # 1: rows without versions, progress without clock and last_event
 FOLDER = "log"
 NAME = re.compile(r"(\d{12})\.json")
 
@@ -154,6 +162,23 @@ class Call:
 
 
 @dataclass(frozen=True)
+class Advance:
+    progress: Progress  # after it
+    rows: DataFile
+
+    def to_json(self) -> dict[str, Any]:
+        return {"progress": progress_to_json(self.progress), "rows": self.rows.to_json()}
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Advance:
+        return Advance(progress_from_json(data["progress"]), DataFile.from_json(data["rows"]))
+
+    @property
+    def files(self) -> tuple[DataFile, ...]:
+        return (self.rows,)
+
+
+@dataclass(frozen=True)
 class Snapshot:
     of: int  # the record whose state it is
     sha256: str  # of that record
@@ -188,8 +213,10 @@ class Snapshot:
         return _there(self.rows)
 
 
-Body = Bind | Load | Epoch | Call | Snapshot
-KINDS: dict[str, type[Body]] = {"bind": Bind, "load": Load, "epoch": Epoch, "call": Call, "snapshot": Snapshot}
+Body = Bind | Load | Epoch | Call | Advance | Snapshot
+KINDS: dict[str, type[Body]] = {
+    "bind": Bind, "load": Load, "epoch": Epoch, "call": Call, "advance": Advance, "snapshot": Snapshot,
+}  # fmt: skip
 _NAMES = {kind: name for name, kind in KINDS.items()}
 
 
@@ -271,12 +298,18 @@ def decode_record(data: bytes, file: str, number: int) -> Record:
 
 def progress_to_json(progress: Progress) -> dict[str, Any]:
     last_key = None if progress.last_key is None else list(progress.last_key)
-    return {"next_epoch": progress.epoch, "watermark": progress.watermark, "last_key": last_key}
+    return {
+        "next_epoch": progress.epoch,
+        "watermark": progress.watermark,
+        "last_key": last_key,
+        "clock": progress.clock,
+        "last_event": progress.last_event,
+    }
 
 
 def progress_from_json(data: Mapping[str, Any]) -> Progress:
     last_key = None if data["last_key"] is None else tuple(data["last_key"])
-    return Progress(data["next_epoch"], data["watermark"], last_key)
+    return Progress(data["next_epoch"], data["watermark"], last_key, data["clock"], data["last_event"])
 
 
 def types_to_json(kinds: Mapping[str, Type]) -> dict[str, str]:

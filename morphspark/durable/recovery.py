@@ -19,17 +19,18 @@ from ..arrow_values import to_array
 from ..bind import BoundProgram, bind
 from ..columns import Batch, one_chunk
 from ..config import Config
-from ..core import Core, Progress
+from ..core import Core, Progress, rows_schema
 from ..errors import LimitError, SchemaError, StateError
 from ..program import Program, TableSpec
 from ..types import Type
 from .files import DataFile, Section, read_section
 from .history import History, Start
-from .records import Bind, Call, Epoch, Load, Record, Snapshot
+from .records import Advance, Bind, Call, Epoch, Load, Record, Snapshot
 from .store import Store
 from .workers import Task, Workers
 
 AHEAD = 8  # sections that are read before the core wants them
+EVOLVED_ROWS = 1 << 16  # that are taken over at a time
 EVENTS, ORDER = "events", "order"  # the sections of a command
 MakeCore = Callable[[tuple[TableSpec, ...], Config], Core]
 
@@ -141,7 +142,8 @@ def _read_ahead(
 
 def changed_sections(body: Any, only: Collection[str] | None) -> Iterator[tuple[DataFile, Section]]:
     """The rows that a record brings, of these tables or of all."""
-    file = body.log if isinstance(body, Epoch) else body.rows if isinstance(body, Load | Call | Snapshot) else None
+    rows = isinstance(body, Load | Call | Advance | Snapshot)
+    file = body.log if isinstance(body, Epoch) else body.rows if rows else None
     for section in () if file is None else file.sections:
         if only is None or section.name in only:
             yield file, section
@@ -168,6 +170,8 @@ class _Replay:
             state.progress, state.types = body.progress, body.types
         else:
             self._apply(sections)
+            if isinstance(body, Advance):
+                state.progress = body.progress
 
     def _apply(self, sections: Sections) -> None:
         tables = {spec.name: spec for spec in self._state.bind.program.tables}
@@ -209,14 +213,19 @@ def evolve_core(core: Core, before: Program, after: Program, make_core: MakeCore
     if before.tables == after.tables:
         return core
     evolved = make_core(after.tables, config)
-    for old in before.tables:
-        new = after.table(old.name)
-        rows = core.table(old)
-        for (name, kind), value in zip(new.columns, new.default or (), strict=False):
-            if name not in rows.column_names:
-                column = to_array([value], kind).take(pa.array([0] * rows.num_rows, pa.int64()))
-                rows = rows.append_column(name, column)
-        for batch in rows.select([name for name, _ in (*new.key, *new.columns)]).combine_chunks().to_batches():
-            evolved.apply(new, batch)
+    core.end_snapshot()  # one that was under way is of no use any more
+    core.begin_snapshot()
+    while (chunk := core.snapshot_chunk(EVOLVED_ROWS)) is not None:
+        new = after.table(chunk[0].name)
+        evolved.apply(new, _evolved_rows(chunk[1], chunk[0], new))
     core.close()
     return evolved
+
+
+def _evolved_rows(rows: pa.RecordBatch, old: TableSpec, new: TableSpec) -> pa.RecordBatch:
+    """Versions go along where the new table keeps some, and the sessions over it are the same."""
+    for (name, kind), value in zip(new.columns, new.default or (), strict=False):
+        if name not in rows.schema.names:
+            rows = rows.append_column(name, to_array([value], kind).take(pa.array([0] * rows.num_rows, pa.int64())))
+    versions = old.kept is not None and new.kept is not None and old.kept.gaps == new.kept.gaps
+    return rows.select(rows_schema(new, versions=versions).names)

@@ -1,0 +1,62 @@
+// When which trigger fires, and for which rows.
+//
+// Boundaries of `every` are multiples of its period; one counts if the window before it holds a version (with each) or
+// an event. A session's boundary is its deadline (history.h). What has fired is one number: everything up to `clock`.
+//
+// Thread safety: none; used between two pieces of an epoch.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/column.h"
+#include "base/thread_pool.h"
+#include "program/code.h"
+#include "state/table.h"
+
+namespace morphspark {
+
+// The firings of one trigger at one boundary, as a batch: what they have in place of an event's columns.
+struct FiringBatch {
+  int64_t rows = 0;
+  std::vector<ColumnView> columns;  // as Code::columns; those of the trigger are filled
+  std::vector<ColumnBuffers> buffers;
+  std::vector<TransactionId> transactions;  // by row: the trigger's
+};
+
+class Triggers {
+ public:
+  Triggers(const Code& code, std::span<const std::unique_ptr<Table>> tables, std::optional<int64_t> clock,
+           std::optional<int64_t> last_event);
+
+  // The stream begins here, if it has not begun: nothing was before.
+  void Begin(int64_t time) {
+    if (!clock_) clock_ = time;
+  }
+  // The next boundary up to `until`, if there is one.
+  std::optional<int64_t> Next(int64_t until);
+  // The firings of a trigger at a boundary, in the order of keys.
+  void Collect(const TriggerCode& trigger, int64_t boundary, ThreadPool* pool, FiringBatch* batch);
+  void Reached(int64_t time) { clock_ = std::max(*clock_, time); }
+  void Happened(int64_t time) { last_event_ = time; }
+  // Events before this time start nothing, whatever they do.
+  int64_t Stop() const;
+
+  std::optional<int64_t> clock() const { return clock_; }
+  std::optional<int64_t> last_event() const { return last_event_; }
+
+ private:
+  std::optional<int64_t> NextOf(const TriggerCode& trigger, int64_t until);
+  void SortByKey(const Table& table);
+
+  const Code& code_;
+  std::span<const std::unique_ptr<Table>> tables_;
+  std::optional<int64_t> clock_;       // all boundaries up to it have fired
+  std::optional<int64_t> last_event_;  // effective timestamp of the last event
+  std::vector<Slot> slots_;
+  std::vector<int64_t> firsts_;
+};
+
+}  // namespace morphspark
