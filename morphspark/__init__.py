@@ -2,6 +2,7 @@
 
 from .app import App
 from .config import Config
+from .durable.directory import StateDirectory
 from .engine import Engine
 from .errors import (
     ClosedError,
@@ -28,7 +29,8 @@ __version__ = "0.1.0"
 
 __all__ = [
     "App", "ClosedError", "Config", "ConfigError", "Engine", "EpochError", "FencedError", "LateError", "LimitError",
-    "MorphsparkError", "Program", "SchemaError", "Sink", "StateError", "TraceError",
+    "MorphsparkError", "Program", "SchemaError", "Sink", "StateDirectory", "StateError",
+    "TraceError",
     "abs", "all", "any", "coalesce", "count", "each", "max", "mean", "min", "require", "sum", "when", "where",
 ]  # fmt: skip
 

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import Any
 
@@ -30,14 +31,14 @@ from .durable.binding import check_evolve, check_query
 from .durable.directory import table_at
 from .durable.failpoints import reach
 from .durable.files import read_output
-from .durable.history import History, read_more
+from .durable.history import History, beside_a_writer, read_more
 from .durable.journal import CommandLog, Executed, Journal, now_us
 from .durable.opening import open_to_read, open_to_write
 from .durable.records import Bind, Call, Epoch, Load
 from .durable.recovery import MakeCore, Recovered, replay
 from .durable.store import Store, open_store
 from .durable.workers import Task, Workers
-from .errors import ClosedError, ConfigError, EpochError, LimitError, SchemaError, StateError
+from .errors import ClosedError, ConfigError, EpochError, LimitError, SchemaError
 from .explain import Explanation
 from .metrics import Metrics, breakdown, main_strategy
 from .program import TableSpec
@@ -107,6 +108,7 @@ class Engine:
         self._closed = False
         self._busy = False  # a call is under way; the lock lets its own thread in again, from a signal handler
         self._close_wanted = False
+        self._half_read = False  # a refresh was interrupted
         self._teller: Workers | None = None  # resolves the futures of `submit`
         self._no_late: tuple[pa.Schema, pa.Table] | None = None  # events' schema, and no late event of it
         self._process = os.getpid()
@@ -467,6 +469,8 @@ class Engine:
                     committer.wait_shown() if ahead else committer.settle()
                     committer.check_running()
                 self._core.rollback()  # an interrupt may have left an executed epoch
+                if self._half_read and self._history is not None:
+                    self._catch_up(self._history)
                 yield
             finally:
                 self._busy = False
@@ -502,33 +506,30 @@ class Engine:
             )
 
     def _catch_up(self, history: History) -> None:
-        """Apply what was written since; start over if the log was cut meanwhile."""
+        """Apply what was written since; start over where that can't be: the log was cut, or the app has changed."""
         known = self._visible()
         more = read_more(history)
-        state = Recovered(self._core, history.bind(), known.progress, known.types)
-        if more and history.bind().program == self.program:
-            history.records.extend(more)
-            replay(state, history.store, more, self._make_core, self.config)
-        else:
+        evolved = any(isinstance(one.body, Bind) and one.body.program != self.program for one in more)
+        if self._half_read or not more or evolved:
             self._history, state = open_to_read(history.store, self.program, self.config, self._make_core)
             self._core.close()
+        else:
+            state = Recovered(self._core, history.bind(), known.progress, known.types)
+            self._half_read = True
+            replay(state, history.store, more, self._make_core, self.config)
+            for record in more:
+                history.add(record)
         self._start(state)
+        self._half_read = False
 
     def _table_at(self, name: str, epoch: int) -> pa.Table:
-        """Outside of the lock, so that no batch waits; what retention deletes meanwhile is looked for again."""
-        while True:
-            with self._using():
-                if self._history is None:
-                    raise EpochError(f"table {name!r}: an engine in memory keeps no past; open it with a path")
-                history = History(self._history.store, list(self._history.records))
-            number = history.of_epoch(epoch).number
-            try:
-                return table_at(history, number, name, self._make_core, self.config)
-            except StateError:
-                if self.read_only:
-                    self.refresh()
-                if self._history.records[:1] == history.records[:1]:  # nothing was deleted: it is as bad as it looks
-                    raise
+        """Outside of the lock, so that no batch waits."""
+        with self._using():
+            if self._history is None:
+                raise EpochError(f"table {name!r}: an engine in memory keeps no past; open it with a path")
+            history = self._history.copy()
+        look = partial(table_at, name=name, epoch=epoch, make_core=self._make_core, config=self.config)
+        return beside_a_writer(history, look)[1]
 
     def _stored_rows(self) -> pa.Table:
         last = self._last_epoch()

@@ -111,8 +111,8 @@ class DurablePipeline(Pipeline):
         times = {"process_ms": ms_since(started) - measured["log_ms"], "write_ms": measured["log_ms"]}
         stored = self.engine.last_stored()
         late = self.engine.late
-        diverted = late.schema if late is not None else None
-        self._output = self._of(stored, rows.schema, diverted, {**counts, **times})
+        assert late is not None
+        self._output = self._of(stored, rows.schema, late.schema, {**counts, **times})
         return self._output
 
     def last(self) -> Output:

@@ -349,7 +349,7 @@ def test_files_of_others_are_left_alone(path):
     assert (path / "notes.txt").exists() and (path / "log" / "notes.txt").exists()
 
 
-# ----------------------------------------------------------------------------------------------------- whose state it is
+# ---------------------------------------------------------------------------------------------------- whose state it is
 
 
 def test_another_app(path, counter):

@@ -114,10 +114,17 @@ ColumnBuffers Table::ExportKey(size_t part, std::span<const Slot> slots, ThreadP
 }
 
 ColumnBuffers Table::ExportValues(ColumnId column, std::span<const Slot> slots, ThreadPool* pool) const {
+  const auto rows = static_cast<int64_t>(slots.size());
+  const bool strings = columns_[column].kind == Kind::kString;
   const auto cell = [&, cells = cells_[column], width = uint64_t{columns_[column].width}](int64_t row) {
+    if (strings && row + 2 * kExportAhead < rows) {
+      Prefetch(cells + slots[row + 2 * kExportAhead] * width);
+      const Slot next = slots[row + kExportAhead];
+      if (Exists(next)) Prefetch(ReadStored(next, column).s.data);
+    }
     return Exists(slots[row]) ? cells + slots[row] * width : nullptr;
   };
-  return ValueColumn(columns_[column].kind, static_cast<int64_t>(slots.size()), cell, pool);
+  return ValueColumn(columns_[column].kind, rows, cell, pool);
 }
 
 ColumnBuffers Table::ExportDeleted(std::span<const Slot> slots, ThreadPool* pool) const {

@@ -21,7 +21,7 @@ from ..errors import SchemaError, StateError
 from ..native import NativeCore
 from ..program import TableSpec
 from .files import read_output
-from .history import READ_TRIES, History, read_history
+from .history import History, beside_a_writer, read_history
 from .records import Bind, Epoch, Record
 from .recovery import MakeCore, recover
 from .store import Store, open_store
@@ -66,16 +66,10 @@ class StateDirectory:
 
     def table(self, name: str, epoch: int | None = None) -> pa.Table:
         """The rows of a table: now, or right after an epoch."""
-        for left in reversed(range(READ_TRIES)):
-            number = self.history.last.number if epoch is None else self.history.of_epoch(epoch).number
-            try:
-                return table_at(self.history, number, name, self._make_core, self._config)
-            except StateError:
-                last = self.history.last
-                self.refresh()
-                if not left or self.history.last == last:  # nobody is writing: it is as bad as it looks
-                    raise
-        raise AssertionError("not reached")
+        self.history, rows = beside_a_writer(
+            self.history, lambda history: table_at(history, name, epoch, self._make_core, self._config)
+        )
+        return rows
 
     def output(self, epoch: int) -> pa.Table:
         """What an epoch handed over."""
@@ -88,7 +82,13 @@ class StateDirectory:
         return list(problems(self.store))
 
 
-def table_at(history: History, number: int, name: str, make_core: MakeCore, config: Config) -> pa.Table:
+def table_at(history: History, name: str, epoch: int | None, make_core: MakeCore, config: Config) -> pa.Table:
+    """The rows of a table right after an epoch; None: now."""
+    number = history.last.number if epoch is None else history.of_epoch(epoch).number
+    return rows_after(history, number, name, make_core, config)
+
+
+def rows_after(history: History, number: int, name: str, make_core: MakeCore, config: Config) -> pa.Table:
     """The rows of a table right after a record."""
     state = recover(history, number, make_core, config, only={name})
     try:

@@ -7,14 +7,16 @@ can't leave is an error that names the file: a record that is cut, damaged, miss
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 from ..errors import EpochError, StateError
 from .files import FOLDER as DATA
 from .records import FOLDER, Bind, Epoch, Record, Snapshot, decode_record, record_file, record_numbers
 from .store import Store
 
+T = TypeVar("T")
 READ_TRIES = 5  # a writer's retention may delete what was just listed
 
 
@@ -33,6 +35,16 @@ class History:
     def __init__(self, store: Store, records: list[Record]):
         self.store = store
         self.records = records
+        self._bind: Bind | None = None  # found, and kept up to date by `add`
+
+    def copy(self) -> History:
+        """For a reader, while the writer goes on."""
+        return History(self.store, list(self.records))
+
+    def add(self, record: Record) -> None:
+        self.records.append(record)
+        if isinstance(record.body, Bind):
+            self._bind = record.body
 
     @property
     def last(self) -> Record:
@@ -65,12 +77,11 @@ class History:
 
     def bind(self) -> Bind:
         """What the directory belongs to now."""
-        for record in reversed(self.records):
-            if isinstance(record.body, Bind):
-                return record.body
-            if isinstance(record.body, Snapshot):
-                return record.body.bind
-        raise AssertionError("a history begins with a bind record or holds a snapshot")
+        if self._bind is None:
+            found = (one.body for one in reversed(self.records) if isinstance(one.body, Bind | Snapshot))
+            newest = next(found)  # a history begins with a bind record, or holds a snapshot
+            self._bind = newest if isinstance(newest, Bind) else newest.bind
+        return self._bind
 
     def epochs(self) -> list[Record]:
         return [record for record in self.records if isinstance(record.body, Epoch)]
@@ -116,6 +127,19 @@ def read_history(store: Store) -> History | None:
             )
         return history
     raise AssertionError("not reached")
+
+
+def beside_a_writer(history: History, look: Callable[[History], T]) -> tuple[History, T]:
+    """Look at what is there; where a writer's retention deletes it meanwhile, look again at what is there then."""
+    for _ in range(READ_TRIES):
+        try:
+            return history, look(history)
+        except StateError:
+            newer = read_history(history.store)
+            if newer is None or newer.first_number == history.first_number:
+                raise  # nothing was deleted: it is as bad as it looks
+            history = newer
+    return history, look(history)
 
 
 def read_more(history: History) -> list[Record]:

@@ -139,7 +139,7 @@ class Journal:
             found = read_history(store)
             assert found is not None
             return Journal(store, found, config)
-        history.records.append(record)
+        history.add(record)
         return journal
 
     # -- what the engine calls
@@ -195,7 +195,7 @@ class Journal:
         except (FencedError, UncertainError) as error:
             self.committer.stop(error)
             raise
-        self.history.records.append(record)
+        self.history.add(record)
         self._count(body)
         return record
 
@@ -244,7 +244,6 @@ class Journal:
                 self._snapshot = None
         elif self._is_due():
             self.committer.settle()  # an image of what is durable, not of what will be
-            self._epochs_since = self._bytes_since = 0
             self._snapshot = self._begin_snapshot(core, progress, types)
 
     def snapshot(self, core: Core, progress: Progress, types: Mapping[str, Type]) -> None:
@@ -268,6 +267,7 @@ class Journal:
             self._snapshot = None
 
     def _begin_snapshot(self, core: Core, progress: Progress, types: Mapping[str, Type]) -> SnapshotWriter:
+        self._epochs_since = self._bytes_since = 0
         last, bind = self.history.last, self.history.bind()
         known = (last.number, last.sha256, bind, progress, types)
         return SnapshotWriter(core, self.store, self._snapshot_writer, known, self._record_snapshot)

@@ -9,7 +9,7 @@ from ..program import Program
 from .binding import rebound
 from .failpoints import reach
 from .files import FOLDER as DATA
-from .history import History, read_history
+from .history import History, beside_a_writer, read_history
 from .journal import Journal
 from .records import FOLDER as LOG
 from .records import Bind
@@ -61,4 +61,4 @@ def open_to_read(store: Store, program: Program, config: Config, make_core: Make
             f"made there"
         )
     rebound(store.location, history.bind(), program, None, None)
-    return history, recover(history, history.last.number, make_core, config)
+    return beside_a_writer(history, lambda found: recover(found, found.last.number, make_core, config))
