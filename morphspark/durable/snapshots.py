@@ -1,9 +1,10 @@
 """Snapshots that stop no batch: an image begins between two epochs, and is read a few rows after each later one.
 
-The core keeps what it needs of the image while epochs go on. After every commit a chunk is taken from it, sized so
-that reading takes a small share of an epoch's time; encoding and writing happen in a thread. When all is written, a
-record says which record's state it is. An interrupt or a failed write gives the image up, and a later epoch begins
-another: a snapshot shortens recovery and is never needed for it.
+The core keeps what it needs of the image while epochs go on. After every commit a chunk is taken from it; encoding and
+writing happen in a thread. The chunk is sized so that reading and writing it take a small share of an epoch's time, as
+the thread takes its time from a core that the epoch wants. When all is written, a record says which record's state it
+is. An interrupt or a failed write gives the image up, and a later epoch begins another: a snapshot shortens recovery
+and is never needed for it.
 """
 
 from __future__ import annotations
