@@ -63,8 +63,10 @@ class SnapshotWriter:
         if self._read_all and not self._waiting:
             return True
         left_s = epoch_seconds * TIME_SHARE
-        while not self._read_all and left_s > 0 and len(self._waiting) < CHUNKS_WAITING_MAX:
+        while not self._read_all and len(self._waiting) < CHUNKS_WAITING_MAX:
             left_s -= self._read(left_s)
+            if left_s <= 0:
+                break
         return False
 
     def finish(self) -> None:
