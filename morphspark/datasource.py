@@ -24,7 +24,7 @@ from pyspark.sql.types import StructField, StructType
 
 from . import types
 from .durable.history import History, read_history
-from .durable.shares import Share, plan_shares, read_share, table_after
+from .durable.shares import Share, plan_shares, read_share, spec_after
 from .durable.store import open_store
 from .errors import ConfigError, StateError
 from .program import TableSpec
@@ -45,7 +45,7 @@ class StateSource(DataSource):
         return FORMAT
 
     def schema(self) -> StructType:
-        return spark_schema(table_after(self._view.history(), self._view.record, self._view.table))
+        return spark_schema(spec_after(self._view.history(), self._view.record, self._view.table))
 
     def reader(self, schema: StructType) -> StateReader:
         return StateReader(self._view)

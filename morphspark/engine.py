@@ -200,6 +200,7 @@ class Engine:
         present: Callable[[pa.Table], pa.Table] | None = None,
         note: Any = None,
     ) -> _Ended:
+        """`present` gives the output another shape before it is kept; `note` is kept with it."""
         self._check_epochs_allowed()
         self._step_snapshot()
         clock = _Clock()
@@ -224,9 +225,10 @@ class Engine:
                 self._core.commit()
                 ended = _Ended(rows, _done(rows))
             else:
-                log = self._journal.log_of(batch, outcome, self._changes()) if command is None else command
                 if command is not None:
-                    command.executed(outcome)
+                    log = command.executed(outcome)
+                else:
+                    log = self._journal.log_of(batch, outcome, self._changes())
                 names = tuple(batch.events.column_names)
                 executed = Executed(progress, kinds, clock_us, outcome.counts, rows, late, names, note, log)
                 command = None  # whoever writes it, ends it

@@ -343,10 +343,11 @@ def test_no_permission(path):
 def test_files_of_others_are_left_alone(path):
     (path / "notes.txt").write_text("mine")
     (path / "log" / "notes.txt").write_text("mine")
+    (path / "data" / "notes.txt").write_text("mine")
     with APP.open(path, CONFIG) as engine:
         check(engine, truths(APP, 9)[12])
         STEPS[12].do(engine)
-    assert (path / "notes.txt").exists() and (path / "log" / "notes.txt").exists()
+    assert len(list(path.rglob("notes.txt"))) == 3
 
 
 # ---------------------------------------------------------------------------------------------------- whose state it is

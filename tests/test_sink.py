@@ -18,6 +18,8 @@ from pyspark.sql.types import LongType, NullType, StringType, TimestampNTZType, 
 
 import morphspark as ms
 from morphspark.apps import streaming_ledger
+from morphspark.durable import failpoints
+from morphspark.durable.failpoints import FailpointError
 
 pytest_plugins = ["spark_fixtures"]
 
@@ -249,6 +251,67 @@ def test_another_sink_continues_what_is_there(ledger, tmp_path, frame, outputs):
     first(frame([]), 1)  # it looks at the directory again, and finds the epoch committed
     assert balances(first) == {"a": 3} and outputs.epochs == [0, 0, 1, 1]
     first.close()
+
+
+@pytest.mark.parametrize(
+    ("failpoint", "error", "handed_over"),
+    [
+        ("data.written", FailpointError, [0]),  # before the commit: it runs again
+        ("record.synced", FailpointError, [0]),
+        ("record.linked", ms.StateError, [0]),  # committed, but nobody could know
+        ("epoch.committed", FailpointError, [0]),
+        ("handover.before", FailpointError, [0]),
+        ("handover.after", FailpointError, [0, 0]),  # Spark was not told that all went well
+    ],
+)
+@pytest.mark.parametrize("anew", [True, False])
+def test_a_failure_at_any_point_and_the_same_epoch_again(ledger, tmp_path, frame, failpoint, error, handed_over, anew):
+    outputs = Outputs()
+    sink = ms.Sink(ledger, tmp_path / "state", outputs)
+    assert sink.engine.epoch == 0  # the directory has its first record
+    with failpoints.armed(f"{failpoint}:raise"), pytest.raises(error):
+        sink(frame(), 0)
+    if anew:  # a new process, more or less
+        sink.close()
+        sink = ms.Sink(ledger, tmp_path / "state", outputs)
+    sink(frame(), 0)
+    sink(frame([deposit(9)]), 1)
+    assert outputs.epochs == [*handed_over, 1]
+    assert [row["_status"] for row in outputs.rows[0]] == STATUSES
+    assert outputs.rows[0] == outputs.rows[len(handed_over) - 1]
+    assert balances(sink) == {**BALANCES, "a": BALANCES["a"] + 1}
+    sink.close()
+
+
+def test_late_events_are_handed_over_again_after_a_restart(tmp_path, frame):
+    app = ms.App("sums", order_by="ts", late="divert")
+    app.table("sums", key="string", columns={"total": "int64"}, default={"total": 0})
+    late = Outputs()
+    with ms.Sink(app, tmp_path / "state", Outputs(), late_output=late) as sink:
+        sink(frame([deposit(10)]), 0)
+        with failpoints.armed("handover.before:raise"), pytest.raises(FailpointError):
+            sink(frame([deposit(20), deposit(5)]), 1)
+    assert late.epochs == []
+    with ms.Sink(app, tmp_path / "state", Outputs(), late_output=late) as sink:
+        sink(frame([]), 1)
+        assert (late.epochs, [row["ts"] for row in late.rows[0]]) == ([1], [5])
+        progress = sink.last_progress
+        assert (progress["events"], progress["diverted"], progress["late"]) == (2, 1, 1)
+
+
+def test_an_app_that_has_changed(ledger, tmp_path, frame, outputs):
+    with ms.Sink(ledger, tmp_path / "state", outputs) as sink:
+        sink(frame(), 0)
+    ledger.table("fees", key="string", columns={"paid": "int64"}, default={"paid": 0})
+    with (
+        ms.Sink(ledger, tmp_path / "state", outputs) as sink,
+        pytest.raises(ms.StateError, match="table 'fees' is new.*evolve='tables'"),
+    ):
+        sink(frame([deposit(9)]), 1)
+    with ms.Sink(ledger, tmp_path / "state", outputs, evolve="tables") as sink:
+        sink(frame([deposit(9)]), 1)
+        assert len(sink.engine.table("fees")) == 0
+        assert balances(sink) == {**BALANCES, "a": BALANCES["a"] + 1}
 
 
 def test_in_memory_nothing_is_continued(ledger, tmp_path, frame, outputs):

@@ -40,6 +40,7 @@ def test_a_query_on_spark_connect(tmp_path):
     assert "its engine and state are there" in report["client engine"]
     assert report["continued by a new process"] == "no error"
     assert report["total then"] == 100
+    assert report["state"] == [["all", 100]]
     assert "epoch 0 arrived, but epochs up to 3 are committed" in report["with a fresh checkpoint"]
 
 
@@ -121,6 +122,8 @@ def main(folder):
     another = ms.Sink(app, f"{folder}/state", output, pre=pre, query_id="sums")
     report["continued by a new process"] = message(lambda: run(another))
     report["total then"] = spark.read.parquet(f"{folder}/out").selectExpr("max(total)").collect()[0][0]
+    state = spark.read.format("morphspark").option("path", f"{folder}/state").option("table", "sums").load()
+    report["state"] = [list(row) for row in state.collect()]
     fresh = ms.Sink(app, f"{folder}/state", output, pre=pre, query_id="sums")
     report["with a fresh checkpoint"] = message(lambda: run(fresh, "fresh checkpoint"))
     Path(folder, "report.json").write_text(json.dumps(report))

@@ -43,7 +43,7 @@ def _measure(spark: SparkSession, report: Report, events: int, warm_up: int, bat
     seconds = take_turns(spark, bodies, events, warm_up, batches)
     size = f"{events // 1000:,} k"
     rates = {name: report.measured(f"{name}, {size} events", events, spent) for name, spent in seconds.items()}
-    bar = 0.9 if events == 100_000 else None
+    bar = 0.9 if events == 100_000 else None  # the dict loop keeps nothing
     suffix = "" if events == 100_000 else "_1m"
     report.bar(f"vs_dict_sink{suffix}", rates["morphspark"] / rates["dict loop"], bar)
     report.bar(f"vs_toarrow{suffix}", rates["morphspark"] / rates["toArrow"], None)

@@ -85,6 +85,11 @@ class StateDirectory:
 def table_at(history: History, name: str, epoch: int | None, make_core: MakeCore, config: Config) -> pa.Table:
     """The rows of a table right after an epoch; None: now."""
     number = history.last.number if epoch is None else history.of_epoch(epoch).number
+    return rows_after(history, number, name, make_core, config)
+
+
+def rows_after(history: History, number: int, name: str, make_core: MakeCore, config: Config) -> pa.Table:
+    """The rows of a table right after a record."""
     state = recover(history, number, make_core, config, only={name})
     try:
         spec = next((one for one in state.bind.program.tables if one.name == name), None)

@@ -219,6 +219,11 @@ def file_from_json(data: dict[str, Any] | None) -> DataFile | None:
     return None if data is None else DataFile.from_json(data)
 
 
+def data_files(store: Store) -> list[str]:
+    """All data files that are there, named by a record or not; what is not ours is left alone."""
+    return [name for name in (f"{FOLDER}/{file}" for file in store.files(FOLDER)) if NAME.fullmatch(name)]
+
+
 def damaged(store: Store, name: str, what: str) -> str:
     return (
         f"{store.location}/{name} {what}. Nothing was changed. Put the file back from a copy of the directory, if "

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from ..errors import EpochError, StateError
-from .files import FOLDER as DATA
+from .files import data_files
 from .records import FOLDER, Bind, Epoch, Record, Snapshot, decode_record, record_file, record_numbers
 from .store import Store
 
@@ -183,7 +183,7 @@ def check_chain(store: Store, records: list[Record]) -> None:
 
 
 def _refuse_headless(store: Store) -> None:
-    if any(name for name in store.files(DATA)):
+    if data_files(store):
         raise StateError(
             f"{store.location} has data files but no records in {FOLDER}/: they were deleted or moved. Nothing was "
             f"changed. Put {FOLDER}/ back, or name another folder to start anew"

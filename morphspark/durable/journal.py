@@ -23,7 +23,7 @@ from ..types import Type
 from .committer import Committer
 from .failpoints import reach
 from .files import FOLDER as DATA
-from .files import DataFile, DataWriter, write_output, write_rows
+from .files import DataFile, DataWriter, data_files, write_output, write_rows
 from .history import History, read_history, read_record
 from .records import FOLDER as LOG
 from .records import NAME, Advance, Bind, Body, Call, Epoch, Load, Record, Snapshot
@@ -33,7 +33,7 @@ from .snapshots import SnapshotWriter
 from .store import UNFINISHED, Store, UncertainError
 from .workers import Workers
 
-WRITE_THREADS = 3  # changed rows, output, late events
+WRITE_THREADS = 2  # changed rows or events, late events; the committer writes the output itself
 # With snapshot_every="auto": when the log is as long as what it would replace, so that writing at most doubles and
 # reading takes at most twice as long as for the snapshot alone; small states are not worth it more often than this.
 AUTO_LOG_BYTES_MIN = 16 << 20
@@ -136,6 +136,7 @@ class Journal:
         journal = Journal(store, history, config)
         record, data = Record(0, "", uuid.uuid4().hex, journal.writer_id, now_us(), bind).encoded()
         if not store.put_if_absent(record.file, data):
+            journal.close()
             found = read_history(store)
             assert found is not None
             return Journal(store, found, config)
@@ -165,24 +166,35 @@ class Journal:
             *([lambda: write_output(self.store, late)] if late is not None else []),
         )
         output, logged, *diverted = written
-        return self.append(
-            Epoch(
-                executed.progress,
-                executed.types,
-                executed.clock_us,
-                executed.counts,
-                executed.log.mode,
-                logged,
-                output,
-                diverted[0] if diverted else None,
-                executed.event_columns,
-                executed.note,
-            )
+        assert output is not None
+        body = Epoch(
+            executed.progress,
+            executed.types,
+            executed.clock_us,
+            executed.counts,
+            executed.log.mode,
+            logged,
+            output,
+            diverted[0] if diverted else None,
+            executed.event_columns,
+            executed.note,
         )
+        return self._append_or_forget(body)
 
     def write_rows(self, rows: Sequence[tuple[str, pa.RecordBatch]], body: Callable[[DataFile | None], Body]) -> Record:
         (file,) = self._write(lambda: write_rows(self.store, rows))
-        return self.append(body(file))
+        return self._append_or_forget(body(file))
+
+    def _append_or_forget(self, body: Body) -> Record:
+        """If there will surely be no record, its files need not wait for the next opening to go."""
+        try:
+            return self.append(body)
+        except UncertainError:
+            raise
+        except BaseException:
+            for file in body.files:
+                self._forget(file.name)
+            raise
 
     def append(self, body: Body) -> Record:
         """The next record. Whoever creates it has committed; the other one stops."""
@@ -355,7 +367,7 @@ def _length(file: DataFile | None) -> int:
 def _leftovers(store: Store, history: History) -> list[str]:
     """Files that no record names: of commits that a crash, or a writer that lost, did not bring to an end."""
     named = {file.name for record in history.records for file in record.body.files}
-    unnamed = [f"{DATA}/{name}" for name in store.files(DATA) if f"{DATA}/{name}" not in named]
+    unnamed = [name for name in data_files(store) if name not in named]
     first = history.first_number if history.records else 0
     cut = [name for name in store.files(LOG) if name.endswith(UNFINISHED) or _is_older(name, first)]
     return [*unnamed, *(f"{LOG}/{name}" for name in cut)]

@@ -22,7 +22,7 @@ from ..core import DELETED_COLUMN
 from ..errors import SchemaError, StateError
 from ..native import NativeCore
 from ..program import TableSpec
-from .directory import table_at
+from .directory import rows_after
 from .files import DataFile, Section, read_section
 from .history import History, Start, read_history
 from .records import Bind, Epoch, Load, Record, Snapshot
@@ -49,7 +49,7 @@ class Share:
     whole: bool = False  # recover it, whatever the pieces are
 
 
-def table_after(history: History, number: int, name: str) -> TableSpec:
+def spec_after(history: History, number: int, name: str) -> TableSpec:
     """How a table was declared right after a record."""
     start = next(history.starts(number))
     binds = [one.body for one in _between(history, start, number) if isinstance(one.body, Bind)]
@@ -63,7 +63,7 @@ def table_after(history: History, number: int, name: str) -> TableSpec:
 
 def plan_shares(history: History, number: int, name: str) -> list[Share]:
     """Shares that make up a table right after a record."""
-    spec = table_after(history, number, name)
+    spec = spec_after(history, number, name)
     start = next(history.starts(number))
     records = _between(history, start, number)
     if not _can_share(spec, start, records):
@@ -91,7 +91,7 @@ def _whole_table(store: Store, share: Share) -> Iterator[pa.Table]:
     history = read_history(store)
     if history is None:
         raise StateError(f"{store.location} held state when the read began, and now it holds none")
-    yield table_at(history, share.record, share.table.name, NativeCore, Config())
+    yield rows_after(history, share.record, share.table.name, NativeCore, Config())
 
 
 def _rows_of(store: Store, share: Share) -> Iterator[pa.Table]:

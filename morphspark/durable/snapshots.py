@@ -1,9 +1,10 @@
 """Snapshots that stop no batch: an image begins between two epochs, and is read a few rows after each later one.
 
-The core keeps what it needs of the image while epochs go on. After every commit a chunk is taken from it, sized so
-that reading takes a small share of an epoch's time; encoding and writing happen in a thread. When all is written, a
-record says which record's state it is. An interrupt or a failed write gives the image up, and a later epoch begins
-another: a snapshot shortens recovery and is never needed for it.
+The core keeps what it needs of the image while epochs go on. After every commit a chunk is taken from it; encoding and
+writing happen in a thread. The chunk is sized so that reading and writing it take a small share of an epoch's time, as
+the thread takes its time from a core that the epoch wants. When all is written, a record says which record's state it
+is. An interrupt or a failed write gives the image up, and a later epoch begins another: a snapshot shortens recovery
+and is never needed for it.
 """
 
 from __future__ import annotations
@@ -55,15 +56,18 @@ class SnapshotWriter:
 
     def step(self, epoch_seconds: float) -> bool:
         """Read some rows, for which a share of the time that an epoch took is enough. True: it is over, or given up."""
-        if not self._whole or self._failed():
+        over = [one for one in self._waiting if one.over]  # looked at once, as another may fail in this moment
+        if not self._whole or _failed(over):
             self.give_up()
             return True
-        self._waiting = [one for one in self._waiting if not one.over]
+        self._waiting = [one for one in self._waiting if one not in over]
         if self._read_all and not self._waiting:
             return True
         left_s = epoch_seconds * TIME_SHARE
-        while not self._read_all and left_s > 0 and len(self._waiting) < CHUNKS_WAITING_MAX:
+        while not self._read_all and len(self._waiting) < CHUNKS_WAITING_MAX:
             left_s -= self._read(left_s)
+            if left_s <= 0:
+                break
         return False
 
     def finish(self) -> None:
@@ -99,22 +103,18 @@ class SnapshotWriter:
     def _row_s(self) -> float:
         return self._read_row_s + (self._write_row_s or self._read_row_s)  # as long, until it is known
 
-    def _failed(self) -> bool:
-        for one in self._waiting:
-            if one.over and one.error is not None:
-                log.warning("a snapshot could not be written; a later epoch tries again: %s", one.error)
-                return True
-        return False
-
     # -- what the worker does
 
     def _write(self, table: str, rows: pa.RecordBatch) -> None:
         if self._given_up:
             return
-        if self._writer is None:
-            self._writer = DataWriter(self._store)
         started = time.perf_counter()
-        self._writer.add_rows(table, rows)
+        try:
+            self._writer = self._writer or DataWriter(self._store)
+            self._writer.add_rows(table, rows)
+        except BaseException:
+            self._given_up = True  # later chunks and the end are queued: without these rows there must be no record
+            raise
         self._write_row_s = (time.perf_counter() - started) / rows.num_rows
 
     def _end(self) -> None:
@@ -130,3 +130,10 @@ class SnapshotWriter:
         if self._writer is not None:
             self._writer.discard()
             self._writer = None
+
+
+def _failed(tasks: list[Task[None]]) -> bool:
+    error = next((one.error for one in tasks if one.error is not None), None)
+    if error is not None:
+        log.warning("a snapshot could not be written; a later epoch tries again: %s", error)
+    return error is not None
