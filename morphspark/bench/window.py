@@ -1,4 +1,4 @@
-"""`morphspark bench window`: sums over windows of 100 random keys, over the size of the window and how often they are read.
+"""`morphspark bench window`: sums over windows of 100 random keys, over their size and how often they are read.
 
 size_ratio       throughput with windows of 100,000 events, as a share of that with 1,000
 trigger_ratio    throughput with a read in every 100 events, as a share of that with one in 100,000
