@@ -35,6 +35,9 @@ class Direct:
         self.state: dict[str, dict[tuple, dict[str, Any]]] = {table.name: {} for table in app.tables}
         self.returned_types = _returned_types(app)
         self.last_key: tuple | None = None
+        self.watermark: Any = None
+        self.versions: dict[tuple[str, tuple], list[tuple[int, Any, dict[str, Any]]]] = {}  # (number, time, row) each
+        self.number = 0  # of the last transaction
         self.hoisted = {one.name: hoisted(one) for one in app.transactions}
 
     def load(self, table: str, rows: list[dict[str, Any]]) -> None:
@@ -50,6 +53,8 @@ class Direct:
         order, diverted = self._order(events)
         results = [(row, *self._event(events[row])) for row in order]
         keys = [self._key(events[row]) for row in order]
+        stamps = [key[0] for key in keys if key and key[0] is not None]
+        self.watermark = max([*stamps, *([] if self.watermark is None else [self.watermark])], default=None)
         self.last_key = max(
             [key for key in (*keys, self.last_key) if key is not None and None not in key], default=None
         )
@@ -79,7 +84,10 @@ class Direct:
         return "unmatched", None, {}
 
     def _run(self, transaction: m.TransactionModel, event: dict[str, Any]) -> tuple[str, str | None, dict[str, Any]]:
-        run = Run(self.app, self.state, event, self.hoisted[transaction.name])
+        self.number += 1
+        key = self._key(event)
+        now = None if not key else key[0] if self.watermark is None else max(key[0], self.watermark)
+        run = Run(self.app, self.state, event, self.hoisted[transaction.name], self.versions, now)
         try:
             run.block(transaction.body, True)
             given = {name: run.value(value) for name, value in transaction.returns}
@@ -89,10 +97,13 @@ class Direct:
         except Abort as abort:
             return "aborted", str(abort), {}
         for (table, key), row in run.writes.items():
+            if (table, key) in run.deleted:
+                self.versions.pop((table, key), None)
             if row is None:
                 self.state[table].pop(key, None)
             else:
                 self.state[table][key] = row
+                self.versions.setdefault((table, key), []).append((self.number, now, row))
         return "committed", None, returned
 
 
@@ -147,8 +158,18 @@ def _common(paths: list[tuple[m.When, ...]]) -> tuple[m.When, ...]:
 
 
 class Run:
-    def __init__(self, app: m.AppModel, state: Any, event: dict[str, Any], places: dict[str, tuple[m.When, ...]]):
+    def __init__(
+        self,
+        app: m.AppModel,
+        state: Any,
+        event: dict[str, Any],
+        places: dict[str, tuple[m.When, ...]],
+        versions: Any,
+        now: Any,
+    ):
         self.app, self.state, self.event, self.places = app, state, event, places
+        self.versions, self.now = versions, now
+        self.deleted: set[tuple[str, tuple]] = set()
         self.names: dict[str, Any] = {}
         self.holds: dict[int, bool] = {}
         self.writes: dict[tuple[str, tuple], dict[str, Any] | None] = {}
@@ -185,6 +206,7 @@ class Run:
             table, key = statement.table, self.keys(statement.keys)
             if self.current(table, key) is not None:
                 self.writes[table, key] = None
+                self.deleted.add((table, key))
         elif isinstance(statement, m.Require):
             if not self.needed(statement.condition):
                 raise Abort(f"require: {statement.message}")
@@ -254,6 +276,8 @@ class Run:
             return self.read(node.row.table, self.key(node.row))[node.column]
         if isinstance(node, m.Exists):
             return self.current(node.row.table, self.key(node.row)) is not None
+        if isinstance(node, m.Window):
+            return self.window(node)
         if isinstance(node, m.Where):
             chosen = node.chosen if self.needed(node.condition) else node.other
             return convert(self.value(chosen), chosen.type, node.type)
@@ -275,6 +299,26 @@ class Run:
         except functions.Failed as failed:
             raise Abort(f"udf: {node.name}: {failed}") from None
         return found if node.part is None else found[node.part]
+
+    def window(self, node: m.Window) -> Any:
+        table = node.row.table
+        keys = [self.key(node.row)] if node.rows is None else [(one,) for one in self.event[node.rows.name] or []]
+        if any(None in key for key in keys):
+            raise Abort("key")
+        found = []
+        for rank, key in enumerate(dict.fromkeys(keys)):
+            found += [(number, rank, time, row) for number, time, row in self.versions.get((table, key), [])]
+        found.sort(key=lambda one: one[:2])
+        if node.span < 0:
+            found = found[node.span :]
+        else:
+            found = [one for one in found if self.now - node.span <= one[2] < self.now]
+        values = [row[node.column] for *_, row in found]
+        if node.kind in ("first", "last"):
+            return values[0 if node.kind == "first" else -1] if values else None
+        if node.kind == "nunique":
+            return len({"nan" if value != value else value for value in values})
+        return reduction(node.kind, values, dict(self.app.table(table).columns)[node.column], node.type)
 
     def elements(self, lists: tuple[m.Col, ...]) -> list[tuple]:
         columns = [self.event[one.name] or [] for one in lists]

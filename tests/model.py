@@ -107,6 +107,18 @@ class Call(Expr):
     part: int | None = None
 
 
+@dataclass(frozen=True)
+class Window(Expr):
+    """kind of a column over the window of a row, or of the rows that elements of a list column name."""
+
+    kind: str
+    row: RowOf  # with `rows`, its key is the name that stands for an element
+    column: str
+    span: int  # back from now; negative: so many versions
+    timed: bool  # the order column is a timestamp
+    rows: Col | None = None
+
+
 # ------------------------------------------------------------------------------------------------- statements
 
 
@@ -246,6 +258,12 @@ def reduced_type(kind: str, value: Type) -> Type:
     return between(value.scale) if kind == "sum" and value.name == "decimal" else value
 
 
+def window_type(kind: str, column: Type) -> Type:
+    if kind in ("count", "nunique"):
+        return INT64
+    return column if kind in ("first", "last") else reduced_type(kind, column)
+
+
 def walk(node: Any, side: bool = False):
     """Every expression in a tree, with whether it stands in a side of ms.where."""
     if isinstance(node, RowOf):
@@ -255,7 +273,9 @@ def walk(node: Any, side: bool = False):
             yield Var(Type("row"), node.handle), side
         return
     yield node, side
-    if isinstance(node, Read | Exists):
+    if isinstance(node, Window) and node.rows is not None:
+        yield from walk(node.rows, side)
+    elif isinstance(node, Read | Exists | Window):
         yield from walk(node.row, side)
     elif isinstance(node, Op | Call):
         for arg in node.args:
@@ -404,6 +424,8 @@ def text(node: Any) -> str:
         return f"{text(node.row)}.{node.column}"
     if isinstance(node, Exists):
         return f"{text(node.row)}.exists()"
+    if isinstance(node, Window):
+        return f"{_window_text(node)}.{node.column}.{node.kind}()"
     if isinstance(node, Where):
         return f"ms.where({text(node.condition)}, {text(node.chosen)}, {text(node.other)})"
     if isinstance(node, Reduce):
@@ -420,6 +442,13 @@ def text(node: Any) -> str:
     if node.op == "is_null":
         return f"{args[0]}.is_null()"
     return f"({node.op}{args[0]})" if len(args) == 1 else f"({args[0]} {node.op} {args[1]})"
+
+
+def _window_text(node: Window) -> str:
+    span = f"rows={-node.span}" if node.span < 0 else f'"{node.span} us"' if node.timed else str(node.span)
+    if node.rows is None:
+        return f"{text(node.row)}.over({span})"
+    return f"ms.window([{text(node.row)} for {text(node.row.keys[0])} in ms.each({text(node.rows)})], {span})"
 
 
 def _reduce_text(node: Reduce) -> str:

@@ -119,6 +119,7 @@ class AppMaker:
         self.names: list[tuple[str, Type]] = []  # bound names in scope
         self.handles: list[m.RowOf] = []
         self.counter = 0
+        self.clock: Type | None = None  # of the first order column
 
     def app(self) -> m.AppModel:
         choose = self.choose
@@ -126,6 +127,7 @@ class AppMaker:
         order_types = {"ts": ORDER_TYPES[choose.pick(["int64", "timestamp", "string", "decimal", "int64"])]}
         order_types["seq"] = choose.pick([INT64, STRING])
         events = {**EVENT_COLUMNS, **{name: order_types[name] for name in order}}
+        self.clock = order_types["ts"] if order else None
         self.tables = tuple(self.table(index) for index in range(1 + choose.below(3)))
         forced = not choose.maybe(5)
         transactions = tuple(self.transaction(i, forced) for i in range(1 + choose.below(3)))
@@ -318,6 +320,8 @@ class AppMaker:
         bound = [one for one in self.names if _category(one[1]) == _category(kind)]
         cells = [(t, c, k) for t in self.tables for c, k in t.columns if _category(k) == _category(kind)]
         which = choose.below(6)
+        if which == 4 and choose.maybe(2) and (window := self.window(kind)) is not None:
+            return window
         if which in (1, 4) and cells:
             table, column, found = choose.pick(cells)
             return m.Read(found, self.row(table), column)
@@ -327,6 +331,28 @@ class AppMaker:
             values = [one for one in DOMAINS[kind] if one is not None]
             return _constant(kind, choose.pick(values + (HUGE if kind.name == "decimal" else [])))
         return self.column(kind)
+
+    def window(self, kind: Type) -> m.Expr | None:
+        choose = self.choose
+        table = choose.pick(self.tables)
+        possible = [
+            (column, found, aggregate)
+            for column, found in table.columns
+            for aggregate in _aggregates(found)
+            if (result := m.window_type(aggregate, found)).scale <= 38 and _category(result) == _category(kind)
+        ]
+        if not possible:
+            return None
+        column, found, aggregate = choose.pick(possible)
+        timed = self.clock == TIMESTAMP
+        span = choose.pick([-2, -1, -5] if self.clock not in (INT64, TIMESTAMP) else [3, -2, 1, 8, -1])
+        result = m.window_type(aggregate, found)
+        element = dict(table.key).get("key")
+        if element is not None and choose.maybe(3):
+            names = [name for name, one in EVENT_COLUMNS.items() if one == list_of(element)]
+            row = m.RowOf(table.name, (m.Var(element, "one"),))
+            return m.Window(result, aggregate, row, column, span, timed, m.Col(list_of(element), choose.pick(names)))
+        return m.Window(result, aggregate, self.row(table), column, span, timed)
 
     def column(self, kind: Type) -> m.Expr:
         return m.Col(kind, self.choose.pick([name for name, one in EVENT_COLUMNS.items() if one == kind]))
@@ -447,6 +473,11 @@ class AppMaker:
         if result.scale > 38 or _category(result) != _category(kind):
             return None
         return replace(made, type=result)
+
+
+def _aggregates(kind: Type) -> list[str]:
+    ordered = [] if kind == BOOL else ["min", "max"]
+    return [*(["sum", "mean"] if kind.is_number else []), *ordered, "count", "first", "last", "nunique"]
 
 
 def _category(kind: Type) -> str:

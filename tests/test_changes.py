@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from strategies import stories
 
 import morphspark as ms
-from morphspark.core import check_rows, rows_schema
+from morphspark.core import check_rows, rows_schema, version_columns
 from morphspark.engine import Engine
 from morphspark.native import NativeCore
 from morphspark.reference import ReferenceCore
@@ -25,6 +25,36 @@ def by_key(table, spec):
     """Rows in one order, as canonical Arrow."""
     order = pc.sort_indices(table, sort_keys=[(name, "ascending") for name, _ in spec.key])
     return pa.table({name: canonical_column(table[name].take(order)) for name in table.column_names})
+
+
+def without(table, *names):
+    return table.drop_columns([name for name in names if name in table.column_names])
+
+
+def newest(table, spec):
+    """Of versions the rows: the last one of each key."""
+    keys = [name for name, _ in spec.key]
+    last = {tuple(row[key] for key in keys): place for place, row in enumerate(table.select(keys).to_pylist())}
+    return without(table.take(pa.array(sorted(last.values()), pa.int64())), *version_columns(spec))
+
+
+def versions_of(chunks, spec):
+    """By key, every version of a snapshot."""
+    found = {}
+    for row in (one for rows in chunks for one in rows.to_pylist()):
+        if row["_sequence"]:
+            found.setdefault(tuple(row[key] for key, _ in spec.key), []).append(repr(row))
+    return found
+
+
+def image(core, specs):
+    """All versions of all tables that keep some, in a core that has no snapshot open."""
+    core.begin_snapshot()
+    chunks = {spec.name: [] for spec in specs}
+    while (chunk := core.snapshot_chunk(1000)) is not None:
+        chunks[chunk[0].name].append(chunk[1])
+    core.end_snapshot()
+    return {spec.name: versions_of(chunks[spec.name], spec) for spec in specs if spec.kept is not None}
 
 
 def state(core, specs):
@@ -66,13 +96,14 @@ class Recorded:
         self.core.commit()
         for spec in self.specs:
             rows = changes[spec.name]
-            assert rows.schema == rows_schema(spec, deleted=True)
+            assert rows.schema == rows_schema(spec, deleted=True, versions=True)
             check_rows(spec, rows)
             check_canonical(pa.Table.from_batches([rows]))
             self.mirror.apply(spec, rows)
-            if self.chance.random() < 0.3:
+            if self.chance.random() < 0.3 and spec.kept is None:
                 self.mirror.apply(spec, rows)  # again: nothing changes
-        self.seen.append({spec.name: by_key(pa.Table.from_batches([changes[spec.name]]), spec) for spec in self.specs})
+        tables = {name: without(pa.Table.from_batches([rows]), "_sequence") for name, rows in changes.items()}
+        self.seen.append({spec.name: by_key(tables[spec.name], spec) for spec in self.specs})
         self._compare_mirror()
         self._read_some()
 
@@ -88,6 +119,7 @@ class Recorded:
         if self.expected is None:
             self.core.begin_snapshot()
             self.expected, self.chunks = state(self.core, self.specs), {}
+            self.versions = image(self.mirror, self.specs)
         for _ in range(self.chance.randint(0, 4)):
             if self.expected is not None:
                 self._read_chunk(self.chance.choice((1, 2, 5, 1000)))
@@ -96,13 +128,17 @@ class Recorded:
         chunk = self.core.snapshot_chunk(max_rows)
         if chunk is not None:
             spec, rows = chunk
-            assert 0 < rows.num_rows <= max_rows
+            assert rows.num_rows > 0 and (rows.num_rows <= max_rows or spec.kept is not None)
             check_canonical(pa.Table.from_batches([rows]))
             self.chunks.setdefault(spec.name, []).append(rows)
             return
         assert self.core.snapshot_chunk(max_rows) is None
         for spec in self.specs:
-            rows = pa.Table.from_batches(self.chunks.get(spec.name, []), rows_schema(spec))
+            chunks = self.chunks.get(spec.name, [])
+            rows = newest(pa.Table.from_batches(chunks, rows_schema(spec, versions=True)), spec)
+            if spec.kept is not None:  # a mirror collects nothing, so it has all there are and older ones
+                for key, found in versions_of(chunks, spec).items():
+                    assert found == self.versions[spec.name][key][-len(found) :], (spec.name, key)
             assert_same(by_key(rows, spec), self.expected[spec.name], f"a snapshot of table {spec.name!r}")
         self.core.end_snapshot()
         self.expected = None
