@@ -1,3 +1,4 @@
+#include <atomic>
 #include <chrono>
 #include <random>
 #include <thread>
@@ -12,8 +13,9 @@ constexpr int kIdleSpins = 64;          // before a worker lets others have the 
 constexpr int kStepsBetweenLooks = 64;  // at the clock
 constexpr auto kTimeBetweenPolls = std::chrono::milliseconds(50);
 
-// Works until nothing is left; how long it waited.
-double Work(Explorer* explorer, int worker, const Poll* poll, const std::function<void()>& cancel) {
+// Works until nothing is left, or another worker is lost; how long it waited.
+double Work(Explorer* explorer, int worker, const Poll* poll, const std::function<void()>& cancel,
+            const std::atomic<bool>& lost) {
   auto polled = std::chrono::steady_clock::now();
   auto idle_since = polled;
   double waited = 0;
@@ -23,6 +25,7 @@ double Work(Explorer* explorer, int worker, const Poll* poll, const std::functio
     if (step == Explorer::Step::kIdle) {
       if (idle++ == 0) idle_since = std::chrono::steady_clock::now();
       if (idle > kIdleSpins) std::this_thread::yield();
+      if (lost.load(std::memory_order_relaxed)) return waited;  // relaxed: only an end of waiting, no data behind it
     } else {
       if (idle) waited += std::chrono::duration<double>(std::chrono::steady_clock::now() - idle_since).count();
       idle = 0;
@@ -41,10 +44,16 @@ double Work(Explorer* explorer, int worker, const Poll* poll, const std::functio
 double Drive(Explorer* explorer, int workers, ThreadPool* pool, const Poll& poll, const std::function<void()>& cancel) {
   const auto caller = std::this_thread::get_id();
   std::vector<Padded<double>> waited(workers);
+  std::atomic<bool> lost{false};
   pool->For(workers, 1, [&](int64_t from, int64_t to) {
     const bool polls = poll && std::this_thread::get_id() == caller;
-    for (int64_t worker = from; worker < to; ++worker)
-      waited[worker].value = Work(explorer, static_cast<int>(worker), polls ? &poll : nullptr, cancel);
+    try {
+      for (int64_t worker = from; worker < to; ++worker)
+        waited[worker].value = Work(explorer, static_cast<int>(worker), polls ? &poll : nullptr, cancel, lost);
+    } catch (...) {
+      lost.store(true, std::memory_order_relaxed);
+      throw;  // the pool hands it to the caller, when the others have left
+    }
   });
   double sum = 0;
   for (const Padded<double>& one : waited) sum += one.value;

@@ -62,7 +62,8 @@ std::unique_ptr<Explorer> MakeExplorer(Exploration exploration, const UnitGraph&
 std::unique_ptr<Explorer> MakeFreeExplorer(UnitId units, Crew* crew);
 
 // Runs an explorer to its end on the pool's threads. `poll` is asked now and then on the calling thread; if it says so,
-// `cancel` is called. How long workers waited for work, added up, is what it returns.
+// `cancel` is called. How long workers waited for work, added up, is what it returns. If a step throws (no memory),
+// nobody can know what is left undone that others wait for: all workers leave, and the exception is rethrown.
 double Drive(Explorer* explorer, int workers, ThreadPool* pool, const Poll& poll, const std::function<void()>& cancel);
 
 // The same on the calling thread alone: which worker makes the next step is drawn from the seed.

@@ -71,6 +71,7 @@ void Planner::Plan(const PlanInput& input, int64_t begin, int64_t end, ThreadPoo
   Count(input, pool, graph);
   Fill(input, pool, graph);
   MakeRoom(graph->accesses());
+  base_ += graph->accesses();  // before linking: if that runs out of memory, its marks must be old for the next batch
   const auto parts = static_cast<uint32_t>(graph->tasks < kGrain ? 1 : pool->threads());
   std::vector<std::vector<Alias>> aliases(parts);
   pool->For(parts, 1, [&](int64_t from, int64_t to) {
@@ -79,7 +80,6 @@ void Planner::Plan(const PlanInput& input, int64_t begin, int64_t end, ThreadPoo
   for (const auto& some : aliases) {
     for (const Alias& alias : some) Redirect(input, alias, graph);
   }
-  base_ += graph->accesses();
 }
 
 void Planner::FindRoamers(const PlanInput& input, Graph* graph) {
@@ -162,7 +162,7 @@ void Planner::MakeRoom(Access accesses) {
 // Links the accesses of the rows that belong to this part.
 void Planner::Link(Graph* graph, uint32_t part, uint32_t parts, std::vector<Alias>* aliases) {
   const Access total = graph->accesses();
-  const uint32_t base = base_;
+  const uint32_t base = base_ - total;
   const Slot* const slots = graph->slot.data();
   const uint16_t* const tables = graph->table.data();
   Access* const previous = graph->previous.data();

@@ -69,8 +69,15 @@ ReasonId Machine<Rows>::RunOperation(const TransactionCode& code, const Operatio
   }
   const ReasonId reason = Execute(code, operation.instructions.data(), position);
   for (const Transfer& one : operation.exports) {
-    exchange.values[one.place] = frame_.registers_[one.value];
-    exchange.null[one.place] = frame_.null_[one.value];
+    if (reason == kNoReason) {
+      exchange.values[one.place] = frame_.registers_[one.value];
+      exchange.null[one.place] = frame_.null_[one.value];
+    } else {
+      // It may have stopped before it made the value, and the register may have that of another kind of transaction,
+      // such as a number where a string is expected. With l-abort the rest runs all the same: on nothing.
+      std::memset(&exchange.values[one.place], 0, sizeof(Value));
+      exchange.null[one.place] = 1;
+    }
   }
   return reason;
 }

@@ -1,0 +1,45 @@
+"""What went wrong once with a schedule, and must not again."""
+
+import pyarrow as pa
+import pytest
+
+import morphspark as ms
+from morphspark.strategy import FIXED
+from morphspark.testing import Schedule, both_engines
+
+
+@pytest.mark.parametrize("strategy", [name for name in FIXED if "/f-" in name or "/c-" in name])
+def test_a_failed_operation_leaves_nothing_to_the_rest(strategy):
+    """Its register had a value of another transaction, a number where a string was read: a crash."""
+    app = ms.App("x", order_by="ts")
+    without = app.table("without", key="int64", columns={"text": "string"})
+    texts = app.table("texts", key="int64", columns={"text": "string"}, default={"text": "a text of some twenty bytes"})
+    numbers = app.table("numbers", key="int64", columns={"v": "int64"}, default={"v": 7})
+    others = app.table("others", key="int64", columns={"v": "int64"}, default={"v": 0})
+
+    @app.on(kind="c")
+    def copy(e):
+        x = texts[e.k].text
+        texts[e.k2].text = x
+
+    @app.on(kind="a")
+    def number(e):
+        x = numbers[e.k].v
+        others[e.k2].v = x
+
+    @app.on(kind="b")
+    def missing(e):
+        x = without[e.k].text  # aborts
+        texts[e.k2].text = x
+
+    count = 300
+    events = pa.table(
+        {
+            "ts": list(range(count)),
+            "kind": ["cab"[i % 3] for i in range(count)],
+            "k": list(range(count)),
+            "k2": [count + i for i in range(count)],
+        }
+    )
+    with both_engines(app, schedules=[Schedule(strategy, threads) for threads in (1, 2)]) as engines:
+        assert engines.process(events)["_status"].to_pylist().count("aborted") == count / 3
