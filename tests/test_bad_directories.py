@@ -163,8 +163,8 @@ def test_a_record_of_another_directory(path, tmp_path):
 
 
 def test_a_future_format(path):
-    rewrite(path / history(path).last.file, lambda data: data.update(format=2))
-    refused(path, "has format 2, and this version of morphspark knows format 1; open the directory with the version")
+    rewrite(path / history(path).last.file, lambda data: data.update(format=3))
+    refused(path, "has format 3, and this version of morphspark knows format 2; open the directory with the version")
 
 
 @pytest.mark.parametrize(

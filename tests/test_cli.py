@@ -38,8 +38,9 @@ def test_run_streams_the_ledger_and_conserves_money(tmp_path):
     for shown in ("events/s", "committed", "aborted", "first epoch", "try next", "bin/spark-submit conf/ledger"):
         assert shown in out
     (run,) = (tmp_path / "runs").iterdir()
-    assert {one.name for one in run.iterdir()} == {".morphspark-run", "checkpoint", "output", "spark.log", "state"}
-    assert {one.name for one in (run / "state").glob("*.parquet")} == {"accounts.parquet", "assets.parquet"}
+    folders = {"checkpoint", "output", "state", "tables"}
+    assert {one.name for one in run.iterdir()} == {".morphspark-run", "spark.log", *folders}
+    assert {one.name for one in (run / "tables").glob("*.parquet")} == {"accounts.parquet", "assets.parquet"}
     assert str(run.relative_to(tmp_path)) in out
 
 
@@ -185,7 +186,8 @@ def test_speed_is_that_of_the_warm_epochs_which_spark_measured(capsys):
         "  first epoch   3.0 s, in which Spark warms up; not counted below",
         "  throughput    250 events/s",
         "  latency       p50 100 ms  p95 300 ms  p99 300 ms  per micro-batch of 50 events",
-        "  spent on      reading events 20%, transactions 10%, storing results 5%, output 10%, Spark's own steps 55%",
+        "  spent on      reading events 20%, transactions 10%, logging and storing results 5%, output 10%, "
+        "Spark's own steps 55%",
     ]
 
 

@@ -57,7 +57,7 @@ def test_a_record_is_json_and_its_checksum(tmp_path):
         text = (tmp_path / "log/000000000000.json").read_text()
         content, checksum, end = text.split("\n")
         bind = json.loads(content)
-        assert (bind["format"], bind["number"], bind["kind"], len(checksum), end) == (1, 0, "bind", 64, "")
+        assert (bind["format"], bind["number"], bind["kind"], len(checksum), end) == (2, 0, "bind", 64, "")
         assert ms.Program.from_json(json.dumps(bind["bind"]["program"])) == APP.program
         for record in records(tmp_path):
             again = decode_record(Record.encoded(record)[1], "here", record.number)

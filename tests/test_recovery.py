@@ -256,7 +256,8 @@ def test_generated_apps_with_restarts(story, seed):
     """Any app, any epochs, both logs: after every restart, the oracle is where the engine is."""
     chance = random.Random(seed)
     app = story.build()
-    disks = {log: SimulatedDisk() for log in ("delta", "command")}
+    hosted = any(one.kind != "compiled" for one in app.program.functions)  # those never log commands
+    disks = {log: SimulatedDisk() for log in ("delta", "auto" if hosted else "command")}
     config = ms.Config(max_string_bytes=story.max_string_bytes, threads=2, snapshot_every=chance.choice([1, 2, "auto"]))
 
     def open_all():

@@ -164,18 +164,18 @@ class Call:
 @dataclass(frozen=True)
 class Advance:
     progress: Progress  # after it
-    rows: DataFile
+    rows: DataFile | None  # None: it changed nothing
 
     def to_json(self) -> dict[str, Any]:
-        return {"progress": progress_to_json(self.progress), "rows": self.rows.to_json()}
+        return {"progress": progress_to_json(self.progress), "rows": file_to_json(self.rows)}
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Advance:
-        return Advance(progress_from_json(data["progress"]), DataFile.from_json(data["rows"]))
+        return Advance(progress_from_json(data["progress"]), file_from_json(data["rows"]))
 
     @property
     def files(self) -> tuple[DataFile, ...]:
-        return (self.rows,)
+        return _there(self.rows)
 
 
 @dataclass(frozen=True)
