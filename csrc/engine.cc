@@ -296,7 +296,11 @@ Status Engine::RunBatches(const EpochInput& input, const Piece& piece, int64_t b
     report.inputs = advice.inputs;
     MORPHSPARK_RETURN_IF_ERROR(RunBatch(input, piece, &report));
     adviser_.Learn(advice, report);
-    result->batches.push_back(report);
+    std::vector<BatchReport>& told = result->batches;
+    if (!input.code->triggers.empty() && !told.empty() && told.back().RanAs(report))
+      told.back().Add(report);
+    else
+      told.push_back(report);
     begin += advice.transactions;
   }
   return Status::Ok();

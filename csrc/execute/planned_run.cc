@@ -1,5 +1,6 @@
 #include "execute/planned_run.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "base/stage_clock.h"
@@ -42,6 +43,27 @@ class TimedCrew : public Crew {
 };
 
 }  // namespace
+
+void BatchReport::Add(const BatchReport& other) {
+  transactions += other.transactions;
+  aborted += other.aborted;
+  predicted += other.predicted;
+  seconds += other.seconds;
+  accesses += other.accesses;
+  dependencies += other.dependencies;
+  redone += other.redone;
+  levels += other.levels;
+  units += other.units;
+  plan += other.plan;
+  construct += other.construct;
+  explore += other.explore;
+  waiting += other.waiting;
+  useful += other.useful;
+  redo += other.redo;
+  install += other.install;
+  graph_bytes = std::max(graph_bytes, other.graph_bytes);
+  version_bytes = std::max(version_bytes, other.version_bytes);
+}
 
 Status PlannedRun::Run(const Strategy& strategy, const Input& input, ThreadPool* pool, Verdicts* verdicts,
                        BatchReport* report) {

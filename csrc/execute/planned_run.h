@@ -44,6 +44,10 @@ struct BatchReport {
   double useful = 0;             // of workers inside units; 0 unless observed
   double redo = 0, install = 0;  // on the clock
   uint64_t graph_bytes = 0, version_bytes = 0;
+
+  // Pieces of an epoch between firings are short and many: those that ran alike are told of together.
+  bool RanAs(const BatchReport& other) const { return strategy == other.strategy && why == other.why; }
+  void Add(const BatchReport& other);
 };
 
 class PlannedRun {

@@ -1,0 +1,135 @@
+// Versions that outlive their epoch: what windows and triggers see of them, whatever was rolled back or collected.
+#include "state/history.h"
+
+#include <boost/test/unit_test.hpp>
+#include <random>
+
+#include "base/exact_sum.h"
+
+namespace morphspark {
+namespace {
+
+TableSpec Spec(int64_t span, int64_t rows, std::vector<int64_t> gaps = {}, int64_t limit = 0) {
+  TableSpec spec;
+  spec.key = {Kind::kInt64};
+  spec.columns = {Kind::kFloat64, Kind::kString};
+  spec.keeps_versions = true;
+  spec.history = {span, rows, std::move(gaps), limit};
+  return spec;
+}
+
+class Rows {
+ public:
+  explicit Rows(const TableSpec& spec) : history(spec) {}
+
+  void Put(Slot slot, int64_t time, double value) {
+    const std::string text = "text of " + std::to_string(value);
+    uint8_t* const columns = history.Append(slot, time, ++sequence);
+    const Bytes bytes{text.data(), text.size()};
+    std::memcpy(columns, &value, sizeof(value));
+    std::memcpy(columns + sizeof(value), &bytes, sizeof(bytes));
+    history.KeepStrings(columns);
+  }
+  std::vector<double> Values(Slot slot) const {
+    std::vector<double> values;
+    const VersionList list = history.Versions(slot);
+    for (uint32_t i = 0; i < list.count; ++i) {
+      double value;
+      std::memcpy(&value, list.at(i) + history.offset(0), sizeof(value));
+      values.push_back(value);
+    }
+    return values;
+  }
+
+  History history;
+  Stamp sequence = 0;
+};
+
+using Doubles = std::vector<double>;
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(history)
+
+BOOST_AUTO_TEST_CASE(a_rollback_takes_back_what_was_appended_and_hidden) {
+  Rows rows(Spec(100, 0));
+  rows.Put(0, 1, 1.0);
+  rows.Put(0, 2, 2.0);
+  rows.history.Commit(2, true);
+  rows.Put(0, 3, 3.0);
+  rows.history.Hide(0);
+  rows.Put(0, 3, 4.0);
+  BOOST_TEST((rows.Values(0) == Doubles{4.0}));
+  rows.history.Rollback();
+  BOOST_TEST((rows.Values(0) == Doubles{1.0, 2.0}));
+  BOOST_TEST(rows.history.Validate());
+  std::vector<Slot> found;
+  rows.history.Candidates(0, 3, &found);
+  BOOST_TEST((found == std::vector<Slot>{0}));
+}
+
+BOOST_AUTO_TEST_CASE(what_no_window_reaches_is_collected) {
+  Rows by_time(Spec(10, 0)), by_count(Spec(0, 2));
+  for (int64_t time : {1, 5, 11, 12}) {
+    by_time.Put(0, time, static_cast<double>(time));
+    by_count.Put(0, time, static_cast<double>(time));
+  }
+  by_time.Put(1, 12, 1.0);
+  by_time.history.Commit(15, true);
+  by_count.history.Commit(15, true);
+  BOOST_TEST((by_time.Values(0) == Doubles{5.0, 11.0, 12.0}));
+  BOOST_TEST((by_count.Values(0) == Doubles{11.0, 12.0}));
+  by_time.Put(1, 40, 2.0);  // nobody writes row 0 any more
+  by_time.history.Commit(40, true);
+  BOOST_TEST(by_time.Values(0).empty());
+  BOOST_TEST((by_time.Values(1) == Doubles{2.0}));
+  BOOST_TEST(by_time.history.bytes() > 0u);
+  BOOST_TEST((by_time.history.Validate() && by_count.history.Validate()));
+}
+
+BOOST_AUTO_TEST_CASE(a_session_is_put_off_until_nothing_comes) {
+  Rows rows(Spec(50, 0, {5}, 12));
+  std::vector<Slot> due;
+  std::vector<int64_t> firsts;
+  int64_t deadline = 0;
+  rows.Put(7, 1, 1.0);
+  rows.Put(7, 4, 2.0);
+  BOOST_TEST((rows.history.NextDeadline(0, 0, &deadline) && deadline == 9));
+  rows.Put(7, 9, 3.0);  // exactly there: a new one
+  BOOST_TEST((rows.history.NextDeadline(0, 4, &deadline) && deadline == 9));
+  rows.history.Due(0, 9, &due, &firsts);
+  BOOST_TEST((due == std::vector<Slot>{7} && firsts == std::vector<int64_t>{1}));
+  for (int64_t time : {13, 17, 20}) rows.Put(7, time, 1.0);
+  BOOST_TEST((rows.history.NextDeadline(0, 9, &deadline) && deadline == 21));  // as long as a session may be
+  rows.history.Commit(20, true);
+  rows.Put(7, 21, 1.0);
+  rows.history.Rollback();
+  BOOST_TEST((rows.history.NextDeadline(0, 20, &deadline) && deadline == 21));
+}
+
+BOOST_AUTO_TEST_CASE(kept_sums_are_those_of_the_versions) {
+  std::mt19937_64 random(1);
+  Rows rows(Spec(200, 0));
+  const RunningSum wanted{.offset = rows.history.offset(0), .size = 100, .floats = true};
+  int64_t now = 0;
+  for (int step = 0; step < 3000; ++step) {
+    now += static_cast<int64_t>(random() % 3);
+    const double values[] = {0.1, 1e308, -1e308, 1e-300, static_cast<double>(random() % 100), INFINITY, -INFINITY, NAN};
+    rows.Put(0, now, values[random() % (step % 500 < 20 ? 8 : 5)]);
+    if (random() % 50 == 0) rows.history.Commit(now, true);
+    if (random() % 100 == 0) rows.history.Rollback();
+    if (random() % 400 == 0) rows.history.Hide(0);
+    const VersionList list = rows.history.Versions(0);
+    const uint32_t end = list.Before(now), begin = list.Before(now - 100);
+    if (begin == end) continue;
+    ExactSum sum;
+    for (uint32_t i = begin; i < end; ++i) sum.Add(rows.Values(0)[i]);
+    const double kept = rows.history.Sum(0, wanted, begin, end).exact.Round();
+    BOOST_TEST((kept == sum.Round() || (kept != kept && sum.Round() != sum.Round())));
+  }
+  BOOST_TEST(rows.history.Validate());
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace morphspark
