@@ -21,6 +21,7 @@ using VersionId = uint32_t;      // an entry of a table's version log; 0: none
 
 inline constexpr Slot kNoSlot = 0xFFFFFFFFu;     // absent key
 inline constexpr Slot kNullKey = 0xFFFFFFFEu;    // the key is null: every access aborts
+inline constexpr RowHandle kOutsideKey = 0xFFFFFFFDu;  // the key is none of its candidates: every access aborts
 inline constexpr BatchRow kNoRow = 0xFFFFFFFFu;  // the transaction is a firing: no row of the batch starts it
 inline constexpr Access kBase = 0xFFFFFFFFu;     // no access: the row as it was before the batch
 inline constexpr ReasonId kNoReason = 0;

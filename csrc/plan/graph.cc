@@ -121,7 +121,7 @@ void Planner::Count(const PlanInput& input, ThreadPool* pool, Graph* graph) {
     first[task] = static_cast<Access>(total);
     total += count;
   }
-  if (total >= kNullKey) throw std::length_error("a batch has more than 2^32 accesses");
+  if (total >= kOutsideKey) throw std::length_error("a batch has more than 2^32 accesses");
   first[tasks] = static_cast<Access>(total);
 }
 

@@ -47,6 +47,8 @@ namespace morphspark {
   X(Emit)                                                                                                    \
   /* windows: dst = aggregate b over column c of row a, or of the rows in collection a */                     \
   X(Window) X(Rows) X(Collect) X(WindowOfRows)                                                               \
+  /* candidates: elements of site a, a list, go to collection b; dst = the one with the key of c parts from a on */ \
+  X(CollectElements) X(Choose)                                                                                \
   /* benchmarks: dst = a, after c rounds of arithmetic of kind aux; see bench/work.h */                      \
   X(Work)
 // clang-format on
@@ -70,7 +72,8 @@ enum Failure : uint32_t {
   kListFailure = 8,
   kRequireFailure = 9,
   kUdfFailure = 10,
-  kFailures = 11,
+  kOutsideFailure = 11,
+  kFailures = 12,
 };
 
 enum class Comparison : uint32_t { kEq, kNe, kLt, kLe, kGt, kGe };

@@ -347,7 +347,7 @@ ReasonId Machine<Rows>::Execute(const TransactionCode& code, const Instruction* 
         break;
       }
       case Op::kRowOfKey:
-        r[at->dst].row = ResolveKey(at->aux, at->a, at->b);
+        r[at->dst].row = WithKey(at->aux, at->a, at->b, [&](auto key) { return rows.Find(at->aux, key); });
         break;
       case Op::kCheckKey:
         FAIL_UNLESS_FINE(CheckKey(r[at->a].row));
@@ -403,6 +403,17 @@ ReasonId Machine<Rows>::Execute(const TransactionCode& code, const Instruction* 
       case Op::kCollect:
         frame_.collections_[at->b].push_back(r[at->a].row);
         break;
+      case Op::kCollectElements: {
+        const ColumnView& lists = context_.columns[at->c];
+        if (lists.kind != Kind::kList || lists.IsNull(row_)) break;
+        const ListRange range = lists.List(row_);
+        const RowHandle* const handles = context_.rows[at->a].data() + range.start;
+        frame_.collections_[at->b].insert(frame_.collections_[at->b].end(), handles, handles + range.size);
+        break;
+      }
+      case Op::kChoose:
+        r[at->dst].row = Choose(*at);
+        break;
       case Op::kWindowOfRows:
         FAIL_UNLESS_FINE(ReadWindow(code, *at, frame_.collections_[at->a]));
         break;
@@ -455,7 +466,7 @@ Failure Machine<Rows>::ReadWindow(const TransactionCode& code, const Instruction
   const WindowCode& window = code.windows[at.b];
   frame_.window_.Begin(rows.size());
   for (RowHandle row : rows) {
-    if (row == kNullKey) return kKeyFailure;
+    if (const Failure failed = CheckKey(row); failed != kFine) return failed;
     if (frame_.window_.Meet(row)) rows_.AddVersions(at.aux, row, &frame_.window_);
   }
   const int64_t since = window.by == WindowBy::kSince ? frame_.registers_[window.since].i : 0;
@@ -491,17 +502,30 @@ void Machine<Rows>::LoadElements(const Loop& loop, Frame::LoopState* state) {
 }
 
 template <class Rows>
-RowHandle Machine<Rows>::ResolveKey(TableId id, Register first, uint32_t parts) {
+template <class Use>
+RowHandle Machine<Rows>::WithKey(TableId id, Register first, uint32_t parts, Use use) {
   for (Register part = first; part < first + parts; ++part) {
     if (frame_.null_[part]) return kNullKey;
   }
   const Value* values = &frame_.registers_[first];
   const TableSpec& spec = context_.tables[id]->spec();
-  if (parts == 1 && spec.key[0] == Kind::kInt64) return rows_.Find(id, values[0].i);
-  if (parts == 1) return rows_.Find(id, values[0].s);
+  if (parts == 1 && spec.key[0] == Kind::kInt64) return use(values[0].i);
+  if (parts == 1) return use(values[0].s);
   frame_.key_.clear();
   for (uint32_t part = 0; part < parts; ++part) AppendKeyPart(spec.key[part], values[part], &frame_.key_);
-  return rows_.Find(id, Bytes{frame_.key_.data(), frame_.key_.size()});
+  return use(Bytes{frame_.key_.data(), frame_.key_.size()});
+}
+
+// The candidate with the key. Every candidate has a slot, so a key without one is none of them.
+template <class Rows>
+RowHandle Machine<Rows>::Choose(const Instruction& at) {
+  return WithKey(at.aux, at.a, at.c, [&](auto key) {
+    const Slot slot = context_.tables[at.aux]->index().Find(key);
+    for (RowHandle candidate : frame_.collections_[at.b]) {
+      if (candidate < kOutsideKey && rows_.SlotOf(candidate) == slot) return candidate;
+    }
+    return kOutsideKey;
+  });
 }
 
 template <class Rows>

@@ -102,7 +102,10 @@ class Machine {
   ReasonId Execute(const TransactionCode& code, const Instruction* begin, int64_t position);
   bool EnterLoop(const Loop& loop, Frame::LoopState* state);
   void LoadElements(const Loop& loop, Frame::LoopState* state);
-  RowHandle ResolveKey(TableId table, Register first, uint32_t parts);
+  // Calls use(key) with the key in these registers; kNullKey if a part of it is null.
+  template <class Use>
+  RowHandle WithKey(TableId table, Register first, uint32_t parts, Use use);
+  RowHandle Choose(const Instruction& at);
   bool Concat(const Value& a, const Value& b, Value* out);
   ReasonId Call(const Instruction& at);
   ReasonId CallHosted(const UserFunction& function, const Instruction& at);

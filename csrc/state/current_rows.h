@@ -43,6 +43,7 @@ class CurrentRows {
   RowHandle Find(TableId table, Key key) {
     return tables_[table]->FindOrAdd(key);
   }
+  Slot SlotOf(RowHandle row) const { return row; }
 
  private:
   const std::unique_ptr<Table>* tables_;

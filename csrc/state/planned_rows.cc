@@ -60,7 +60,7 @@ Access BatchVersions::Roam(Task task, TableId table, Slot slot) {
     if (!(graph_->flags[access] & Graph::kWrites)) AddImage(access);  // now it may
     return access;
   }
-  if (next_ >= kNullKey - 1) throw std::length_error("a batch has more than 2^32 accesses");
+  if (next_ >= kOutsideKey - 1) throw std::length_error("a batch has more than 2^32 accesses");
   const Access access = next_++;
   for (auto* numbers : {&graph_->slot, &graph_->owner, &graph_->previous, &image_, &source_}) numbers->Grow(next_);
   for (auto* bytes : {&graph_->flags, &state_}) bytes->Grow(next_);

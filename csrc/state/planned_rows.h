@@ -176,6 +176,7 @@ class PlannedRows {
   RowHandle Find(TableId table, Key key) {
     return versions_->Roam(task_, table, versions_->tables_[table]->FindOrAdd(key));
   }
+  Slot SlotOf(RowHandle row) const { return Graph().slot[row]; }
   // Which transaction runs next; who roams must know it.
   void Enter(Task task) { task_ = task; }
 
