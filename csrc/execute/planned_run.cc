@@ -6,10 +6,14 @@
 #include "base/stage_clock.h"
 #include "execute/chain_explorer.h"
 #include "execute/nested_crews.h"
+#include "execute/repair.h"
 #include "execute/tickets.h"
 
 namespace morphspark {
 namespace {
+
+// If more transactions had to run again than were looked at, it is not tried for so many batches.
+constexpr uint32_t kRoamingBatches = 8;
 
 // Measures what a crew's units take.
 class TimedCrew : public Crew {
@@ -68,7 +72,9 @@ void BatchReport::Add(const BatchReport& other) {
 Status PlannedRun::Run(const Strategy& strategy, const Input& input, ThreadPool* pool, Verdicts* verdicts,
                        BatchReport* report) {
   StageClock clock;
-  planner_.Plan(input.plan, input.begin, input.end, pool, &graph_);
+  PlanInput plan = input.plan;
+  plan.foreseen = Foresee(input, pool);
+  planner_.Plan(plan, input.begin, input.end, pool, &graph_);
   report->plan = clock.Lap();
   versions_.Prepare(&graph_, input.plan.order, input.context.times, input.first_stamp);
   report->construct = clock.Lap();
@@ -77,6 +83,11 @@ Status PlannedRun::Run(const Strategy& strategy, const Input& input, ThreadPool*
   PlannedBatch batch(context, input.plan.order, input.plan.transactions, graph_, &versions_, verdicts);
   Explore(strategy, input, pool, &batch, report);
   clock.Lap();
+  const int64_t repaired = Repair(&batch, planner_);
+  batch.Settle();
+  report->redone += repaired;
+  report->redo += clock.Lap();
+  if (repaired > static_cast<int64_t>(graph_.foreseen.size())) roaming_batches_ = kRoamingBatches;
   MORPHSPARK_RETURN_IF_ERROR(batch.Finish());
   versions_.Install();
   report->install = clock.Lap();
@@ -84,6 +95,12 @@ Status PlannedRun::Run(const Strategy& strategy, const Input& input, ThreadPool*
   report->graph_bytes = GraphBytes();
   report->version_bytes = versions_.bytes();
   return Status::Ok();
+}
+
+const Foreseen* PlannedRun::Foresee(const Input& input, ThreadPool* pool) {
+  if (!Foreseer::CanLook(input.plan.code)) return nullptr;
+  if (roaming_batches_ > 0) return --roaming_batches_, nullptr;
+  return &foreseer_.Look(input.plan, input.context, input.begin, input.end, pool);
 }
 
 void PlannedRun::Explore(const Strategy& strategy, const Input& input, ThreadPool* pool, PlannedBatch* batch,

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "execute/explorer.h"
+#include "execute/foresee.h"
 #include "execute/nest.h"
 #include "execute/operation_crew.h"
 #include "execute/planned_batch.h"
@@ -74,6 +75,11 @@ class PlannedRun {
   void Explore(const Strategy& strategy, const Input& input, ThreadPool* pool, PlannedBatch* batch,
                BatchReport* report);
 
+  // What transactions that compute keys will name; null: they roam.
+  const Foreseen* Foresee(const Input& input, ThreadPool* pool);
+
+  Foreseer foreseer_;
+  uint32_t roaming_batches_ = 0;  // for how many batches nobody looks ahead, as it did not pay
   Planner planner_;
   Graph graph_;
   BatchVersions versions_;

@@ -34,7 +34,7 @@ namespace morphspark {
   X(CompareI) X(CompareF) X(CompareD) X(CompareS)                                                            \
   X(And) X(Or) X(Xor) X(Not)                                                                                 \
   X(MinI) X(MaxI) X(MinF) X(MaxF) X(MinD) X(MaxD) X(MinS) X(MaxS)                                            \
-  /* state */                                                                                                \
+  /* state; FindUses puts into the `c` of RowOfKey whether the row may be written */                         \
   X(RowOfElement) X(RowOfKey) X(CheckKey) X(Exists)             \
   X(ReadI) X(ReadB) X(ReadS) X(ReadD) X(WriteI) X(WriteF) X(WriteB) X(WriteS) X(WriteD)                      \
   /* row.column += b: a read, an addition and a write in one */                                              \
@@ -160,6 +160,7 @@ struct Condition {
 };
 
 struct Operations;
+struct Foresight;
 
 struct TransactionCode {
   std::vector<Condition> on;
@@ -179,6 +180,7 @@ struct TransactionCode {
   bool uses_elements = false;                    // a site is named by elements of a list
   bool computes_keys = false;                    // it names rows that are known only when it runs
   std::shared_ptr<const Operations> operations;  // what it is cut into
+  std::shared_ptr<const Foresight> foresight;    // if it computes keys: what tells which
 };
 
 struct TableSpec;

@@ -6,7 +6,9 @@
 #include "bench/work.h"
 #include "program/arithmetic.h"
 #include "program/row_operations.h"
+#include "program/foresight.h"
 #include "state/current_rows.h"
+#include "state/foreseen_rows.h"
 #include "state/planned_rows.h"
 
 namespace morphspark {
@@ -57,6 +59,13 @@ ReasonId Machine<Rows>::Run(const TransactionCode& code, BatchRow row, int64_t p
   if (frame_.scratch_.used() && !frame_.keeps_strings_) frame_.scratch_.Reset();
   Enter(code, row);
   return Execute(code, code.instructions.data(), position);
+}
+
+template <class Rows>
+void Machine<Rows>::Foresee(const TransactionCode& code, BatchRow row, int64_t position) {
+  if (frame_.scratch_.used()) frame_.scratch_.Reset();
+  Enter(code, row);
+  Execute(code, code.foresight->instructions.data(), position);
 }
 
 template <class Rows>
@@ -347,7 +356,9 @@ ReasonId Machine<Rows>::Execute(const TransactionCode& code, const Instruction* 
         break;
       }
       case Op::kRowOfKey:
-        r[at->dst].row = WithKey(at->aux, at->a, at->b, [&](auto key) { return rows.Find(at->aux, key); });
+        r[at->dst].row = WithKey(at->aux, at->a, at->b, [&](auto key) { return rows.Find(at->aux, key, at->c); });
+        if (r[at->dst].row == kUnforeseenKey) [[unlikely]]
+          return kUnforeseen;
         break;
       case Op::kCheckKey:
         FAIL_UNLESS_FINE(CheckKey(r[at->a].row));
@@ -660,5 +671,6 @@ bool Machine<Rows>::Reduce(const Accumulator& accumulator, const Frame::Reducer&
 
 template class Machine<CurrentRows>;
 template class Machine<PlannedRows>;
+template class Machine<ForeseenRows>;
 
 }  // namespace morphspark

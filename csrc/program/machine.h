@@ -28,6 +28,9 @@ namespace morphspark {
 // A string grew over the limit: not a transaction's failure but the end of the epoch.
 inline constexpr ReasonId kStringLimit = 0xFFFFFFFFu;
 
+// It named a row that was not foreseen: no failure either, it runs again. See execute/repair.h.
+inline constexpr ReasonId kUnforeseen = 0xFFFFFFFEu;
+
 // What a batch gives to every transaction in it.
 struct BatchContext {
   const Code* code;
@@ -93,6 +96,8 @@ class Machine {
 
   // Runs a transaction; kNoReason if it succeeded. Its output goes to `position`.
   ReasonId Run(const TransactionCode& code, BatchRow row, int64_t position);
+  // Runs what tells which rows it will name; its Rows hear of them.
+  void Foresee(const TransactionCode& code, BatchRow row, int64_t position);
   // Runs one of its operations. The exchange is the transaction's.
   ReasonId RunOperation(const TransactionCode& code, const Operation& operation, BatchRow row, int64_t position,
                         const Exchange& exchange);

@@ -40,7 +40,7 @@ class CurrentRows {
   }
   // The row of a key that only the transaction knows.
   template <class Key>
-  RowHandle Find(TableId table, Key key) {
+  RowHandle Find(TableId table, Key key, bool) {
     return tables_[table]->FindOrAdd(key);
   }
   Slot SlotOf(RowHandle row) const { return row; }
