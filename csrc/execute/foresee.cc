@@ -12,8 +12,8 @@ bool Foreseer::CanLook(const Code& code) {
   return std::ranges::any_of(code.transactions, computes) && std::ranges::none_of(code.transactions, opaque);
 }
 
-const Foreseen& Foreseer::Look(const PlanInput& input, const BatchContext& context, int64_t begin, int64_t end,
-                               ThreadPool* pool) {
+Foreseen* Foreseer::Look(const PlanInput& input, const BatchContext& context, int64_t begin, int64_t end,
+                         ThreadPool* pool) {
   foreseen_.tasks.clear();
   for (int64_t position = begin; position < std::min(end, input.order.keyed); ++position) {
     const TransactionId id = input.transactions[input.order.Row(position)];
@@ -30,30 +30,34 @@ const Foreseen& Foreseer::Look(const PlanInput& input, const BatchContext& conte
     }
   });
   Collect(context);
-  return foreseen_;
+  return &foreseen_;
 }
 
 // A transaction that fails here will most likely fail there, too: what it has named until then is all.
 void Foreseer::LookAt(const PlanInput& input, const BatchContext& context, int64_t begin, std::span<const Task> tasks,
                       Part* part) const {
   part->notes.Clear();
-  part->counts.clear();
+  part->rows.clear();
+  part->reads.clear();
   if (tasks.empty()) return;
   Frame frame(input.code);
   Machine machine(context, ForeseenRows(context.tables.data(), &part->notes), &frame);
   for (Task task : tasks) {
-    const size_t before = part->notes.rows.size();
+    const size_t rows = part->notes.rows.size(), reads = part->notes.reads.size();
     const int64_t position = begin + task;
     const BatchRow row = input.order.Row(position);
     machine.Foresee(input.code.transactions[input.transactions[row]], row, position);
-    part->counts.push_back(static_cast<uint32_t>(part->notes.rows.size() - before));
+    part->rows.push_back(static_cast<uint32_t>(part->notes.rows.size() - rows));
+    part->reads.push_back(static_cast<uint32_t>(part->notes.reads.size() - reads));
   }
 }
 
 // Puts together what the threads have noted; new keys get their slots in the order of the batch.
 void Foreseer::Collect(const BatchContext& context) {
   foreseen_.rows.clear();
-  foreseen_.first.assign(1, 0);
+  foreseen_.reads.clear();
+  foreseen_.first_row.assign(1, 0);
+  foreseen_.first_read.assign(1, 0);
   for (const Part& part : parts_) {
     auto fresh = part.notes.fresh.begin();
     for (ForeseenRow row : part.notes.rows) {
@@ -64,7 +68,9 @@ void Foreseer::Collect(const BatchContext& context) {
       }
       foreseen_.rows.push_back(row);
     }
-    for (uint32_t count : part.counts) foreseen_.first.push_back(foreseen_.first.back() + count);
+    foreseen_.reads.insert(foreseen_.reads.end(), part.notes.reads.begin(), part.notes.reads.end());
+    for (uint32_t count : part.rows) foreseen_.first_row.push_back(foreseen_.first_row.back() + count);
+    for (uint32_t count : part.reads) foreseen_.first_read.push_back(foreseen_.first_read.back() + count);
   }
 }
 

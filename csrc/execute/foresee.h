@@ -17,14 +17,13 @@ class Foreseer {
   static bool CanLook(const Code& code);
 
   // Of the transactions at positions [begin, end). `context` has slots for rows. New keys get slots.
-  const Foreseen& Look(const PlanInput& input, const BatchContext& context, int64_t begin, int64_t end,
-                       ThreadPool* pool);
+  Foreseen* Look(const PlanInput& input, const BatchContext& context, int64_t begin, int64_t end, ThreadPool* pool);
 
  private:
   // A thread's share of the tasks.
   struct Part {
     ForeseenNotes notes;
-    std::vector<uint32_t> counts;  // by task: how many rows
+    std::vector<uint32_t> rows, reads;  // by task: how many it names, and how many its keys depend on
   };
   void LookAt(const PlanInput& input, const BatchContext& context, int64_t begin, std::span<const Task> tasks,
               Part* part) const;

@@ -12,9 +12,6 @@
 namespace morphspark {
 namespace {
 
-// If more transactions had to run again than were looked at, it is not tried for so many batches.
-constexpr uint32_t kRoamingBatches = 8;
-
 // Measures what a crew's units take.
 class TimedCrew : public Crew {
  public:
@@ -71,10 +68,21 @@ void BatchReport::Add(const BatchReport& other) {
 
 Status PlannedRun::Run(const Strategy& strategy, const Input& input, ThreadPool* pool, Verdicts* verdicts,
                        BatchReport* report) {
+  const bool looks = Foreseer::CanLook(input.plan.code);
+  const Lookahead::Way way = looks ? lookahead_.Next() : Lookahead::Way::kRoam;
+  for (int64_t begin = input.begin; begin < input.end;) {
+    BatchReport piece;
+    MORPHSPARK_RETURN_IF_ERROR(RunPiece(strategy, input, way, &begin, pool, verdicts, &piece));
+    report->Add(piece);
+  }
+  return Status::Ok();
+}
+
+Status PlannedRun::RunPiece(const Strategy& strategy, const Input& input, Lookahead::Way way, int64_t* begin,
+                            ThreadPool* pool, Verdicts* verdicts, BatchReport* report) {
   StageClock clock;
-  PlanInput plan = input.plan;
-  plan.foreseen = Foresee(input, pool);
-  planner_.Plan(plan, input.begin, input.end, pool, &graph_);
+  int64_t end = input.end;
+  Plan(input, way, *begin, &end, pool);
   report->plan = clock.Lap();
   versions_.Prepare(&graph_, input.plan.order, input.context.times, input.first_stamp);
   report->construct = clock.Lap();
@@ -83,24 +91,65 @@ Status PlannedRun::Run(const Strategy& strategy, const Input& input, ThreadPool*
   PlannedBatch batch(context, input.plan.order, input.plan.transactions, graph_, &versions_, verdicts);
   Explore(strategy, input, pool, &batch, report);
   clock.Lap();
-  const int64_t repaired = Repair(&batch, planner_);
+  const auto unforeseen = std::ranges::count_if(graph_.foreseen, [&](Task task) { return batch.Unforeseen(task); });
+  report->redone += Repair(&batch, planner_);
   batch.Settle();
-  report->redone += repaired;
   report->redo += clock.Lap();
-  if (repaired > static_cast<int64_t>(graph_.foreseen.size())) roaming_batches_ = kRoamingBatches;
+  if (way == Lookahead::Way::kTrust)
+    lookahead_.Learn(std::max<int64_t>(static_cast<int64_t>(CountDoubtful()), unforeseen), unforeseen);
+  if (way == Lookahead::Way::kCut) {
+    if (end < input.end) lookahead_.Cut(end - *begin);
+    lookahead_.Ran(static_cast<int64_t>(graph_.foreseen.size()), unforeseen);
+  }
   MORPHSPARK_RETURN_IF_ERROR(batch.Finish());
   versions_.Install();
   report->install = clock.Lap();
   report->accesses = graph_.accesses();
   report->graph_bytes = GraphBytes();
   report->version_bytes = versions_.bytes();
+  *begin = end;
   return Status::Ok();
 }
 
-const Foreseen* PlannedRun::Foresee(const Input& input, ThreadPool* pool) {
-  if (!Foreseer::CanLook(input.plan.code)) return nullptr;
-  if (roaming_batches_ > 0) return --roaming_batches_, nullptr;
-  return &foreseer_.Look(input.plan, input.context, input.begin, input.end, pool);
+void PlannedRun::Plan(const Input& input, Lookahead::Way way, int64_t begin, int64_t* end, ThreadPool* pool) {
+  PlanInput plan = input.plan;
+  if (way == Lookahead::Way::kCut) *end = std::min(*end, begin + lookahead_.Reach());
+  foreseen_ = way == Lookahead::Way::kRoam ? nullptr : foreseer_.Look(plan, input.context, begin, *end, pool);
+  plan.foreseen = foreseen_;
+  planner_.Plan(plan, begin, *end, pool, &graph_);
+  if (way != Lookahead::Way::kCut) return;
+  if (!remembered_.empty() && !foreseen_->tasks.empty() && foreseen_->tasks[0] == 0) {
+    const auto rows = foreseen_->RowsAt(0);
+    lookahead_.Learn(1, !std::ranges::equal(rows, remembered_, {}, &ForeseenRow::slot, &ForeseenRow::slot));
+  }
+  remembered_.clear();
+  for (size_t place = 0; place < foreseen_->tasks.size(); ++place) {
+    if (!Doubtful(place)) continue;
+    const auto rows = foreseen_->RowsAt(place);
+    remembered_.assign(rows.begin(), rows.end());
+    *end = begin + foreseen_->tasks[place];
+    foreseen_->Cut(place);
+    return planner_.Plan(plan, begin, *end, pool, &graph_);
+  }
+}
+
+// Whether an earlier transaction may write a row that its keys depend on. Of a row that is not there yet nobody knows
+// which of those that it names it is.
+bool PlannedRun::Doubtful(size_t place) const {
+  const Task task = foreseen_->tasks[place];
+  return std::ranges::any_of(foreseen_->ReadsAt(place), [&](const ReadRow& read) {
+    for (Access access = graph_.first[task]; access < graph_.first[task + 1]; ++access) {
+      const bool same = graph_.table[access] == read.table && (read.slot == kNoSlot || graph_.slot[access] == read.slot);
+      if (same && graph_.previous[access] != kBase) return true;
+    }
+    return false;
+  });
+}
+
+size_t PlannedRun::CountDoubtful() const {
+  size_t count = 0;
+  for (size_t place = 0; place < foreseen_->tasks.size(); ++place) count += Doubtful(place);
+  return count;
 }
 
 void PlannedRun::Explore(const Strategy& strategy, const Input& input, ThreadPool* pool, PlannedBatch* batch,

@@ -43,7 +43,7 @@ void EachUse(const PlanInput& input, const TransactionCode& code, BatchRow row, 
 // The rows that it will name by keys that it computes.
 std::span<const ForeseenRow> ForeseenOf(const PlanInput& input, const TransactionCode& code, Task task) {
   if (!code.computes_keys || input.foreseen == nullptr) return {};
-  return input.foreseen->Of(task);
+  return input.foreseen->RowsAt(input.foreseen->PlaceOf(task));
 }
 
 Access CountUses(const PlanInput& input, const TransactionCode& code, BatchRow row) {

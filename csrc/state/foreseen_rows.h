@@ -1,5 +1,5 @@
 // Rows as they are before a batch, for looking ahead: nothing is written, and the rows that are named by computed keys
-// are noted. A key without a slot gets none here, as many threads look at once.
+// are noted, and those that the keys depend on. A key without a slot gets none here, as many threads look at once.
 #pragma once
 
 #include <cassert>
@@ -19,14 +19,22 @@ struct ForeseenRow {
   bool writes;
 };
 
+// A row that the keys depend on.
+struct ReadRow {
+  Slot slot;  // kNoSlot: of a key that is new
+  uint16_t table;
+};
+
 // What one thread has noted.
 struct ForeseenNotes {
   std::vector<ForeseenRow> rows;
+  std::vector<ReadRow> reads;
   std::vector<Value> fresh;  // of each row without a slot its key
   Arena strings;
 
   void Clear() {
     rows.clear();
+    reads.clear();
     fresh.clear();
     strings.Reset();
   }
@@ -36,8 +44,12 @@ class ForeseenRows {
  public:
   ForeseenRows(const std::unique_ptr<Table>* tables, ForeseenNotes* notes) : tables_(tables), notes_(notes) {}
 
-  bool Exists(TableId table, RowHandle row) const { return row != kAbsentKey && tables_[table]->Exists(row); }
+  bool Exists(TableId table, RowHandle row) const {
+    NoteRead(table, row);
+    return row != kAbsentKey && tables_[table]->Exists(row);
+  }
   bool Readable(TableId table, RowHandle row) const {
+    NoteRead(table, row);
     return row == kAbsentKey ? tables_[table]->spec().has_default : tables_[table]->Readable(row);
   }
   template <Kind kind>
@@ -72,6 +84,9 @@ class ForeseenRows {
   void AddVersions(TableId, RowHandle, WindowReader*) const { assert(false); }
 
  private:
+  void NoteRead(TableId table, RowHandle row) const {
+    notes_->reads.push_back({SlotOf(row), static_cast<uint16_t>(table)});
+  }
   Value Kept(int64_t key) const { return Value{.i = key}; }
   Value Kept(Bytes key) const { return Value{.s = notes_->strings.Copy(key)}; }
 
