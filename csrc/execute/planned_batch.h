@@ -15,13 +15,14 @@
 #include "program/lane_machine.h"
 #include "program/machine.h"
 #include "state/planned_rows.h"
+#include "state/table_door.h"
 
 namespace morphspark {
 
 class PlannedBatch {
  public:
   PlannedBatch(const BatchContext& context, const Order& order, std::span<const TransactionId> transactions,
-               const Graph& graph, BatchVersions* versions, Verdicts* verdicts);
+               const Graph& graph, BatchVersions* versions, Verdicts* verdicts, TableDoor* door = nullptr);
 
   const Graph& graph() const { return graph_; }
   const BatchContext& context() const { return context_; }
@@ -100,6 +101,7 @@ class PlannedBatch {
   const Graph& graph_;
   BatchVersions* versions_;
   Verdicts* verdicts_;
+  TableDoor* const door_;  // open; who roams closes it, as it changes tables before the batch ends
   // Relaxed: it only saves work; `Finish` reads the rest under the mutex, after all workers.
   std::atomic<bool> stopped_{false};
   std::mutex mutex_;

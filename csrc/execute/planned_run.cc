@@ -74,11 +74,16 @@ Status PlannedRun::Run(const Strategy& strategy, const Input& input, ThreadPool*
   report->construct = clock.Lap();
   BatchContext context = input.context;
   context.rows = graph_.rows;
-  PlannedBatch batch(context, input.plan.order, input.plan.transactions, graph_, &versions_, verdicts);
+  context.door = nullptr;  // open while it explores: nothing is written to the tables
+  TableDoor* const door = input.context.door;
+  PlannedBatch batch(context, input.plan.order, input.plan.transactions, graph_, &versions_, verdicts, door);
   Explore(strategy, input, pool, &batch, report);
   clock.Lap();
   MORPHSPARK_RETURN_IF_ERROR(batch.Finish());
-  versions_.Install();
+  {
+    const TableDoor::Writing writing(door);
+    versions_.Install();
+  }
   report->install = clock.Lap();
   report->accesses = graph_.accesses();
   report->graph_bytes = GraphBytes();

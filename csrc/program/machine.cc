@@ -535,7 +535,10 @@ ReasonId Machine<Rows>::CallHosted(const UserFunction& function, const Instructi
   CallMemory& memory = frame_.calls_;
   UserCall call = memory.Prepare(function, 1, &frame_.scratch_, context_.texts);
   for (uint32_t i = 0; i < at.b; ++i) memory.Set(i, 0, frame_.registers_[at.a + i]);
-  CallHost(function, &call);
+  {
+    const TableDoor::Pause pause(context_.door);  // it may take its time, and looks at no table
+    CallHost(function, &call);
+  }
   if (call.reasons[0] != kNoReason) return call.reasons[0];
   for (uint32_t i = 0; i < at.c; ++i) {
     const Value value = memory.Result(call, i, 0);
