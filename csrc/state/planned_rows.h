@@ -169,7 +169,13 @@ class PlannedRows {
   }
 
   // What the table keeps of a row, and what transactions of this batch have left since.
-  void AddVersions(TableId table, RowHandle row, WindowReader* reader) const;
+  void AddVersions(TableId table, ColumnId column, RowHandle row, WindowReader* reader) const;
+  void PrefetchHistory(TableId table, RowHandle row) const {
+    if (row != kNullKey) Stored(table).history()->PrefetchRow(Graph().slot[row]);
+  }
+  void PrefetchWindow(TableId table, RowHandle row) const {
+    if (row != kNullKey) Stored(table).history()->PrefetchWindow(Graph().slot[row]);
+  }
 
   // A row that the transaction names only now. It roams: nobody else runs.
   template <class Key>
