@@ -71,7 +71,11 @@ void ExactSum::AddTo(Limbs* limbs, Int128 number, int position) {
 }
 
 void ExactSum::Merge(const ExactSum& other) {
-  if (other.near_ != 0) AddScaled(other.near_, other.base_);
+  Int128 sum;
+  if (other.base_ == base_ && !__builtin_add_overflow(near_, other.near_, &sum))
+    near_ = sum;
+  else if (other.near_ != 0)
+    AddScaled(other.near_, other.base_);
   nans_ += other.nans_;
   positive_infinities_ += other.positive_infinities_;
   negative_infinities_ += other.negative_infinities_;

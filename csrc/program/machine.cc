@@ -456,10 +456,12 @@ Failure Machine<Rows>::ReadWindow(const TransactionCode& code, const Instruction
   const int64_t since = window.by == WindowBy::kSince ? frame_.registers_[window.since].i : 0;
   const uint32_t offset = context_.tables[at.aux]->history()->offset(at.c);
   frame_.window_.Begin(window, offset, context_.times.At(row_), since, rows.size());
-  constexpr size_t kAhead = 8;  // rows that are asked for
+  const History& history = rows_.HistoryOf(at.aux);
+  constexpr size_t kAhead = 6;  // rows between the steps that ask for them
   for (size_t i = 0; i < rows.size(); ++i) {
-    if (i + 2 * kAhead < rows.size()) rows_.PrefetchHistory(at.aux, rows[i + 2 * kAhead]);
-    if (i + kAhead < rows.size()) rows_.PrefetchWindow(at.aux, rows[i + kAhead]);
+    if (i + 3 * kAhead < rows.size()) history.PrefetchRow(rows_.SlotOf(rows[i + 3 * kAhead]));
+    if (i + 2 * kAhead < rows.size()) history.PrefetchPartials(rows_.SlotOf(rows[i + 2 * kAhead]));
+    if (i + kAhead < rows.size()) history.PrefetchSums(rows_.SlotOf(rows[i + kAhead]));
     if (rows[i] == kNullKey) return kKeyFailure;
     if (frame_.window_.Meet(rows[i])) rows_.AddVersions(at.aux, at.c, rows[i], &frame_.window_);
   }

@@ -37,8 +37,8 @@ class CurrentRows {
   void AddVersions(TableId table, ColumnId, RowHandle row, WindowReader* reader) const {
     reader->Add(tables_[table]->history(), row);
   }
-  void PrefetchHistory(TableId table, RowHandle row) const { tables_[table]->history()->PrefetchRow(row); }
-  void PrefetchWindow(TableId table, RowHandle row) const { tables_[table]->history()->PrefetchWindow(row); }
+  const History& HistoryOf(TableId table) const { return *tables_[table]->history(); }
+  Slot SlotOf(RowHandle row) const { return row; }
   // The row of a key that only the transaction knows.
   template <class Key>
   RowHandle Find(TableId table, Key key) {

@@ -61,6 +61,7 @@ uint8_t* History::Append(Slot slot, int64_t time, Stamp sequence) {
     if (settled_ && firsts[session] == time) deadlines_[session].push({DeadlineOf(session, version), slot});
   }
   entries_.push_back({slot, static_cast<uint32_t>(at / stride_), 0, 0});
+  row.newest = time;
   ++versions_;
   last_sequence_ = std::max(last_sequence_, sequence);
   if (settled_) {
@@ -115,21 +116,29 @@ std::unordered_map<Slot, VersionList> History::BeforeEpoch() const {
 
 // ---------------------------------------------------------------------------------------------- windows
 
-History::Range History::Between(Slot slot, int64_t start, int64_t end) const {
+History::Range History::Between(Slot slot, int64_t start, int64_t end) {
   const VersionList list = Versions(slot);
   if (list.count == 0) return {0, 0};
-  const auto older = [&](uint32_t index, int64_t time) { return VersionList::Time(list.at(index)) < time; };
-  const uint32_t last = older(list.count - 1, end) ? list.count : list.Before(end);
-  // Windows move on: the beginning is not far from where another was. The guess has no partner: it may be any number.
-  const Row& row = rows_[slot];
-  std::atomic_ref<uint64_t> guess(row.guess);
-  const uint64_t base = NumberOf(row, 0), guessed = guess.load(std::memory_order_relaxed);
-  const auto at = static_cast<uint32_t>(guessed <= base ? 0 : std::min<uint64_t>(guessed - base, last));
-  uint32_t low = 0, high = last;  // those before `low` are older than the start, those from `high` on are not
-  if (at < last && older(at, start)) {
+  Row& row = rows_[slot];
+  const uint32_t last = row.newest < end ? list.count : list.Before(end);
+  const uint64_t base = NumberOf(row, 0);
+  const std::lock_guard lock(locks_[slot % kLocks]);
+  Beginning& began = row.began;
+  const bool known = began.after < start && start <= began.until && began.number >= base;
+  if (!known) began = FindBeginning(row, list, start);
+  return {static_cast<uint32_t>(std::min<uint64_t>(began.number - base, last)), last};
+}
+
+// Windows move on: the beginning is not far from where another was.
+History::Beginning History::FindBeginning(const Row& row, const VersionList& list, int64_t start) const {
+  const auto time = [&](uint32_t index) { return VersionList::Time(list.at(index)); };
+  const uint64_t base = NumberOf(row, 0), before = row.began.number;
+  const auto at = static_cast<uint32_t>(before <= base ? 0 : std::min<uint64_t>(before - base, list.count));
+  uint32_t low = 0, high = list.count;  // those before `low` are older than the start, those from `high` on are not
+  if (at < list.count && time(at) < start) {
     low = at + 1;
-    for (uint32_t step = 1; low < high && high - low > step; step *= 2) {
-      if (!older(low + step - 1, start)) {
+    for (uint32_t step = 1; high - low > step; step *= 2) {
+      if (time(low + step - 1) >= start) {
         high = low + step - 1;
         break;
       }
@@ -138,7 +147,7 @@ History::Range History::Between(Slot slot, int64_t start, int64_t end) const {
   } else {
     high = at;
     for (uint32_t step = 1; high > step; step *= 2) {
-      if (older(high - step, start)) {
+      if (time(high - step) < start) {
         low = high - step + 1;
         break;
       }
@@ -147,19 +156,14 @@ History::Range History::Between(Slot slot, int64_t start, int64_t end) const {
   }
   while (low < high) {
     const uint32_t middle = low + (high - low) / 2;
-    (older(middle, start) ? low : high) = older(middle, start) ? middle + 1 : middle;
+    if (time(middle) < start)
+      low = middle + 1;
+    else
+      high = middle;
   }
-  guess.store(base + low, std::memory_order_relaxed);
-  return {low, last};
-}
-
-void History::PrefetchWindow(Slot slot) const {
-  if (slot >= rows_.size() || rows_[slot].bytes.empty()) return;
-  const Row& row = rows_[slot];
-  const uint64_t guessed = std::atomic_ref(row.guess).load(std::memory_order_relaxed);  // see Between
-  Prefetch(row.bytes.data() + row.bytes.size() - stride_);
-  if (guessed >= row.first) Prefetch(row.bytes.data() + (guessed - row.first) * stride_);
-  if (row.partials) Prefetch(row.partials.get());
+  const int64_t after = low ? time(low - 1) : std::numeric_limits<int64_t>::min();
+  // Behind the last version nothing is known: the next one may be of any time.
+  return {base + low, after, low < list.count ? time(low) : after};
 }
 
 RowPartials& History::PartialsOf(Row& row) {

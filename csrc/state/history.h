@@ -17,8 +17,8 @@
 //   1. Nothing is hidden, and a row that does not exist has no version.
 //   2. A row is linked by age if and only if it has a version.
 //
-// Thread safety: any number of readers while nobody appends. What readers change, partial aggregates and guesses where
-// windows begin, has locks of its own.
+// Thread safety: any number of readers while nobody appends. What readers change, partial aggregates and where windows
+// began lately, has locks of its own.
 #pragma once
 
 #include <algorithm>
@@ -107,12 +107,20 @@ class History {
   struct Range {
     uint32_t begin, end;
   };
-  Range Between(Slot slot, int64_t start, int64_t end) const;
-  // Two steps that ask for what reading a window needs, to be taken over many rows in turn.
+  Range Between(Slot slot, int64_t start, int64_t end);
+  // Three steps that ask for what reading a window needs, to be taken over many rows in turn.
   void PrefetchRow(Slot slot) const {
     if (slot < rows_.size()) Prefetch(&rows_[slot]);
   }
-  void PrefetchWindow(Slot slot) const;
+  void PrefetchPartials(Slot slot) const {
+    if (slot < rows_.size() && rows_[slot].partials) Prefetch(rows_[slot].partials.get());
+  }
+  void PrefetchSums(Slot slot) const {
+    if (slot >= rows_.size() || !rows_[slot].partials) return;
+    const auto* sums = reinterpret_cast<const uint8_t*>(rows_[slot].partials->sums.data());
+    Prefetch(sums);
+    Prefetch(sums + 64);
+  }
 
   // Aggregates over a range of a row's visible versions, which is not empty. They cost what has changed since.
   void AddSum(Slot slot, const PartialOf& of, Range range, Int128* whole, ExactSum* exact);
@@ -178,12 +186,18 @@ class History {
   static constexpr uint32_t kHidden = 0xFFFFFFFFu;
   static constexpr size_t kLocks = 64;
 
+  // Windows that start after `after` and not after `until` begin with this version.
+  struct Beginning {
+    uint64_t number = 0;
+    int64_t after = 0, until = 0;  // the time of the version before it, and its own
+  };
   struct Row {
     std::vector<uint8_t> bytes;
     uint32_t gone = 0;           // versions at the front that are dropped, and not yet moved away
     uint32_t visible = 0;        // versions before it are hidden, or gone
     uint64_t first = 0;          // number of the version at the front
-    mutable uint64_t guess = 0;  // number of the version where a window began lately
+    int64_t newest = 0;          // time of the last version
+    Beginning began;             // where a window began lately
     std::unique_ptr<RowPartials> partials;
   };
   struct Entry {
@@ -208,6 +222,7 @@ class History {
   template <class Moving, class Use>
   void WithMoving(Slot slot, std::vector<Moving> RowPartials::* which, const PartialOf& of, Range range, Use use);
   RowPartials& PartialsOf(Row& row);
+  Beginning FindBeginning(const Row& row, const VersionList& list, int64_t start) const;
   int64_t DeadlineOf(size_t session, const uint8_t* last) const;
   void Trim(Slot slot, int64_t now);
   void DropPartials(Row* row, uint32_t gone);
