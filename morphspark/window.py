@@ -232,15 +232,11 @@ def trace_trigger(
     trigger: Trigger,
     tables: Mapping[str, TableSpec],
     clock: Type,
-    events: Mapping[str, Type] | None,
 ) -> Transaction:
-    """What a trigger's function does. `events` are the columns of events, whose names it can't return."""
+    """What a trigger's function does."""
     each = tables[trigger.each] if trigger.each else None
     columns = firing_columns(trigger, tables, clock)
     traced = trace.trace(function, (), columns, tables, clock, lambda tracer: Firing(tracer, trigger, each))
-    for name, _ in traced.returns:
-        if events is not None and name in events:
-            raise TraceError(f"{traced.name}: returned column {name!r} has the name of an event column; rename it")
     for step in traced.steps:
         if step.table == trigger.each and step.op in ("write", "insert", "delete"):
             raise TraceError(
