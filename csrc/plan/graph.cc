@@ -77,9 +77,7 @@ void Planner::Plan(const PlanInput& input, int64_t begin, int64_t end, ThreadPoo
   pool->For(parts, 1, [&](int64_t from, int64_t to) {
     for (int64_t part = from; part < to; ++part) Link(graph, static_cast<uint32_t>(part), parts, &aliases[part]);
   });
-  for (const auto& some : aliases) {
-    for (const Alias& alias : some) Redirect(input, alias, graph);
-  }
+  Redirect(input, &aliases, graph);
 }
 
 void Planner::FindRoamers(const PlanInput& input, Graph* graph) {
@@ -203,13 +201,21 @@ void Planner::Link(Graph* graph, uint32_t part, uint32_t parts, std::vector<Alia
   }
 }
 
-void Planner::Redirect(const PlanInput& input, const Alias& alias, Graph* graph) {
-  const Task task = graph->owner[alias.hole];
-  const int64_t position = graph->begin + task;
-  Access access = graph->first[task];
-  EachUse(input, *CodeAt(input, position), input.order.Row(position), [&](const SiteUse& use, int64_t index) {
-    if (access++ == alias.hole) graph->rows[use.site][index] = alias.kept;
-  });
+// Lets the handles of holes lead to what was kept; each transaction that has some is gone through once.
+void Planner::Redirect(const PlanInput& input, std::vector<std::vector<Alias>>* parts, Graph* graph) {
+  std::vector<Alias>& aliases = parts->front();
+  for (size_t part = 1; part < parts->size(); ++part)
+    aliases.insert(aliases.end(), (*parts)[part].begin(), (*parts)[part].end());
+  if (parts->size() > 1) std::ranges::sort(aliases, {}, &Alias::hole);
+  for (auto alias = aliases.begin(); alias != aliases.end();) {
+    const Task task = graph->owner[alias->hole];
+    const int64_t position = graph->begin + task;
+    Access access = graph->first[task];
+    EachUse(input, *CodeAt(input, position), input.order.Row(position), [&](const SiteUse& use, int64_t index) {
+      if (alias != aliases.end() && alias->hole == access) graph->rows[use.site][index] = (alias++)->kept;
+      ++access;
+    });
+  }
 }
 
 }  // namespace morphspark

@@ -113,7 +113,7 @@ class Planner {
   void FindRoamers(const PlanInput& input, Graph* graph);
   void MakeRoom(Access accesses);
   void Link(Graph* graph, uint32_t part, uint32_t parts, std::vector<Alias>* aliases);
-  void Redirect(const PlanInput& input, const Alias& alias, Graph* graph);
+  void Redirect(const PlanInput& input, std::vector<std::vector<Alias>>* parts, Graph* graph);
 
   std::span<const std::unique_ptr<Table>> tables_;
   std::vector<std::vector<Last>> last_;  // by table, by slot

@@ -453,15 +453,19 @@ ReasonId Machine<Rows>::Execute(const TransactionCode& code, const Instruction* 
 template <class Rows>
 Failure Machine<Rows>::ReadWindow(const TransactionCode& code, const Instruction& at, std::span<const RowHandle> rows) {
   const WindowCode& window = code.windows[at.b];
-  frame_.window_.Begin(rows.size());
-  for (RowHandle row : rows) {
-    if (row == kNullKey) return kKeyFailure;
-    if (frame_.window_.Meet(row)) rows_.AddVersions(at.aux, row, &frame_.window_);
-  }
   const int64_t since = window.by == WindowBy::kSince ? frame_.registers_[window.since].i : 0;
   const uint32_t offset = context_.tables[at.aux]->history()->offset(at.c);
-  return frame_.window_.Read(window, offset, context_.times.At(row_), since, &frame_.registers_[at.dst],
-                             &frame_.null_[at.dst]);
+  frame_.window_.Begin(window, offset, context_.times.At(row_), since, rows.size());
+  const History& history = rows_.HistoryOf(at.aux);
+  constexpr size_t kAhead = 6;  // rows between the steps that ask for them
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (i + 3 * kAhead < rows.size()) history.PrefetchRow(rows_.SlotOf(rows[i + 3 * kAhead]));
+    if (i + 2 * kAhead < rows.size()) history.PrefetchPartials(rows_.SlotOf(rows[i + 2 * kAhead]));
+    if (i + kAhead < rows.size()) history.PrefetchSums(rows_.SlotOf(rows[i + kAhead]));
+    if (rows[i] == kNullKey) return kKeyFailure;
+    if (frame_.window_.Meet(rows[i])) rows_.AddVersions(at.aux, at.c, rows[i], &frame_.window_);
+  }
+  return frame_.window_.Read(&frame_.registers_[at.dst], &frame_.null_[at.dst]);
 }
 
 // Finds how many iterations a loop has; false if its lists differ in length. A null list is empty.

@@ -169,7 +169,9 @@ class PlannedRows {
   }
 
   // What the table keeps of a row, and what transactions of this batch have left since.
-  void AddVersions(TableId table, RowHandle row, WindowReader* reader) const;
+  void AddVersions(TableId table, ColumnId column, RowHandle row, WindowReader* reader) const;
+  const History& HistoryOf(TableId table) const { return *Stored(table).history(); }
+  Slot SlotOf(RowHandle row) const { return row == kNullKey ? kNoSlot : Graph().slot[row]; }
 
   // A row that the transaction names only now. It roams: nobody else runs.
   template <class Key>
