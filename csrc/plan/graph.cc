@@ -40,6 +40,12 @@ void EachUse(const PlanInput& input, const TransactionCode& code, BatchRow row, 
   }
 }
 
+// The rows that it will name by keys that it computes.
+std::span<const ForeseenRow> ForeseenOf(const PlanInput& input, const TransactionCode& code, Task task) {
+  if (!code.computes_keys || input.foreseen == nullptr) return {};
+  return input.foreseen->RowsAt(input.foreseen->PlaceOf(task));
+}
+
 Access CountUses(const PlanInput& input, const TransactionCode& code, BatchRow row) {
   if (!code.uses_elements) return static_cast<Access>(code.uses.size());
   Access count = 0;
@@ -52,7 +58,7 @@ Access CountUses(const PlanInput& input, const TransactionCode& code, BatchRow r
 uint64_t Graph::bytes() const {
   uint64_t bytes = first.bytes() + slot.bytes() + owner.bytes() + table.bytes() + flags.bytes() + previous.bytes();
   for (const auto& one : rows) bytes += one.capacity() * sizeof(RowHandle);
-  bytes += roamer.bytes() + roamers.capacity() * sizeof(Task);
+  bytes += roamer.bytes() + earlier.bytes() + (roamers.capacity() + foreseen.capacity()) * sizeof(Task);
   return bytes;
 }
 
@@ -82,6 +88,11 @@ void Planner::Plan(const PlanInput& input, int64_t begin, int64_t end, ThreadPoo
 
 void Planner::FindRoamers(const PlanInput& input, Graph* graph) {
   graph->roamers.clear();
+  graph->foreseen.clear();
+  if (input.foreseen != nullptr) {
+    graph->foreseen = input.foreseen->tasks;
+    return;
+  }
   if (std::ranges::none_of(input.code.transactions, &TransactionCode::computes_keys)) return;
   graph->roamer.Resize(graph->tasks);
   Task last = Graph::kNobody;
@@ -110,7 +121,10 @@ void Planner::Count(const PlanInput& input, ThreadPool* pool, Graph* graph) {
   pool->For(tasks, kGrain, [&](int64_t from, int64_t to) {
     for (int64_t task = from; task < to; ++task) {
       const TransactionCode* code = CodeAt(input, graph->begin + task);
-      first[task] = code == nullptr ? 0 : CountUses(input, *code, input.order.Row(graph->begin + task));
+      first[task] = 0;
+      if (code == nullptr) continue;
+      first[task] = CountUses(input, *code, input.order.Row(graph->begin + task)) +
+                    static_cast<Access>(ForeseenOf(input, *code, static_cast<Task>(task)).size());
     }
   });
   uint64_t total = 0;
@@ -119,7 +133,7 @@ void Planner::Count(const PlanInput& input, ThreadPool* pool, Graph* graph) {
     first[task] = static_cast<Access>(total);
     total += count;
   }
-  if (total >= kNullKey) throw std::length_error("a batch has more than 2^32 accesses");
+  if (total >= kHandlesMax) throw std::length_error("a batch has more than 2^32 accesses");
   first[tasks] = static_cast<Access>(total);
 }
 
@@ -130,6 +144,7 @@ void Planner::Fill(const PlanInput& input, ThreadPool* pool, Graph* graph) {
   graph->table.Resize(total);
   graph->flags.Resize(total);
   graph->previous.Resize(total);
+  if (!graph->foreseen.empty()) graph->earlier.Resize(total);
   pool->For(graph->tasks, kGrain, [&](int64_t from, int64_t to) {
     for (int64_t task = from; task < to; ++task) {
       const TransactionCode* code = CodeAt(input, graph->begin + task);
@@ -145,6 +160,13 @@ void Planner::Fill(const PlanInput& input, ThreadPool* pool, Graph* graph) {
         graph->rows[use.site][index] = null ? kNullKey : access;
         ++access;
       });
+      for (const ForeseenRow& row : ForeseenOf(input, *code, static_cast<Task>(task))) {
+        graph->slot[access] = row.slot;
+        graph->owner[access] = static_cast<Task>(task);
+        graph->table[access] = row.table;
+        graph->flags[access] = row.writes ? Graph::kWrites : 0;
+        ++access;
+      }
     }
   });
 }
@@ -191,6 +213,7 @@ void Planner::Link(Graph* graph, uint32_t part, uint32_t parts, std::vector<Alia
       aliases->push_back({access, kept});
       continue;
     }
+    if (!graph->foreseen.empty()) graph->earlier[access] = row.any >= base ? row.any - base : kBase;
     const bool known = row.write >= base;
     previous[access] = known ? row.write - base : kBase;
     row.any = base + access;
