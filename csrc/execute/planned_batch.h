@@ -30,9 +30,7 @@ class PlannedBatch {
   int64_t Position(Task task) const { return graph_.begin + task; }
   BatchRow Row(Task task) const { return order_.Row(Position(task)); }
   // Its type; kUnmatched where there is nothing to run (no order key, no match).
-  TransactionId TypeOf(Task task) const {
-    return Position(task) < order_.keyed ? transactions_[Row(task)] : kUnmatched;
-  }
+  TransactionId TypeOf(Task task) const { return graph_.type[task]; }
   // What the transaction runs; null where there is nothing to run.
   const TransactionCode* CodeOf(Task task) const;
 

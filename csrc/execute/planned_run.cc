@@ -194,6 +194,16 @@ void PlannedRun::Explore(const Strategy& strategy, const Input& input, ThreadPoo
     drive(MakeExplorer(exploration, units_, watched(crew), workers, &explorer_memory_));
     if (exploration != Exploration::kNs) report->levels = explorer_memory_.strata.levels();
   };
+  const auto plan_operations = [&](const Policies& policies) {
+    std::vector<const Operations*>& cuts = operation_memory_.graph.cuts;
+    cuts.assign(input.plan.code.transactions.size(), nullptr);
+    for (size_t type = 0; type < cuts.size(); ++type) {
+      const Operations& operations = *input.plan.code.transactions[type].operations;
+      if (policies.Of(static_cast<TransactionId>(type)).cuts() && !operations.list.empty()) cuts[type] = &operations;
+    }
+    FindOperations(graph_, pool, &operation_memory_.graph);
+    report->plan += clock.Lap();
+  };
   const auto count_units = [&](const UnitGraph& units) {
     report->dependencies = units.first[units.units];
     report->units = units.units;
@@ -206,6 +216,7 @@ void PlannedRun::Explore(const Strategy& strategy, const Input& input, ThreadPoo
     run_transactions(strategy.exploration, &crew);
   } else if (strategy.scheme == Scheme::kTstream) {
     const Policies policies(Strategy{.unit = Unit::kOperation});
+    plan_operations(policies);
     OperationCrew crew(batch, policies, /*strata=*/false, workers, &operation_memory_);
     const OperationGraph& operations = operation_memory_.graph;
     FindRawChains(graph_, operations, &operation_memory_.chains);
@@ -227,6 +238,7 @@ void PlannedRun::Explore(const Strategy& strategy, const Input& input, ThreadPoo
       if (whole && one.cuts()) one.unit = Unit::kTransaction;
     }
     const Policies policies(std::move(by_type));
+    plan_operations(policies);
     NestedCrews crews(batch, policies, workers, input.lanes_min, &operation_memory_, &lane_memory_,
                       &nest_memory_.group_of);
     count_units(crews.operations().units());
@@ -247,6 +259,7 @@ void PlannedRun::Explore(const Strategy& strategy, const Input& input, ThreadPoo
     drive(MakeTicketExplorer(strategy.scheme, graph_, watched(&crew), workers));
   } else if (strategy.cuts()) {
     const Policies policies(strategy);
+    plan_operations(policies);
     OperationCrew crew(batch, policies, strategy.exploration == Exploration::kBfs, workers, &operation_memory_);
     count_units(crew.units());
     drive(MakeExplorer(strategy.exploration, crew.units(), watched(&crew), workers, &explorer_memory_));
