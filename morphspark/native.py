@@ -98,10 +98,9 @@ class NativeCore:
         )
 
     def explain(self, bound: BoundProgram, batch: Batch, progress: Progress) -> dict[str, Any] | None:
-        """The graph of a batch, late events included; None if it can't be planned."""
+        """The graph of a batch, late events included."""
         given = self._input(bound, batch, progress, "admit")
-        found = self._engine.explain(DRAWN_EVENTS_MAX, *given)
-        return None if found is None else _batch(found)
+        return _batch(self._engine.explain(DRAWN_EVENTS_MAX, *given))
 
     def _input(
         self, bound: BoundProgram, batch: Batch, progress: Progress, late: str, until: int | None = None

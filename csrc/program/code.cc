@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "program/operations.h"
+#include "program/parametric.h"
 #include "program/signature.h"
 #include "program/verify.h"
 
@@ -251,6 +252,7 @@ Status Code::Decode(std::span<const int64_t> words, std::vector<std::string> str
   for (TransactionCode& one : code.transactions) {
     FindUses(code, tables, &one);
     one.operations = std::make_shared<const Operations>(CutTransaction(code, one));
+    one.parametric = FindParametricReads(code, one);
   }
   *out = std::move(code);
   return Status::Ok();

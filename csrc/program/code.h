@@ -158,6 +158,12 @@ struct Condition {
 
 struct Operations;
 
+// The value, condition or key of what is written to the rows of one use reads those of another; see parametric.h.
+struct ParametricRead {
+  uint32_t write, read;  // site uses
+  bool in_step;          // both are rows of one iteration
+};
+
 struct TransactionCode {
   std::vector<Condition> on;
   std::vector<Instruction> instructions;
@@ -176,6 +182,7 @@ struct TransactionCode {
   bool uses_elements = false;                    // a site is named by elements of a list
   bool computes_keys = false;                    // it names rows that are known only when it runs
   std::shared_ptr<const Operations> operations;  // what it is cut into
+  std::vector<ParametricRead> parametric;
 };
 
 struct TableSpec;
