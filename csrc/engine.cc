@@ -236,26 +236,20 @@ Status Engine::Explain(const EpochInput& input, int64_t draw_max, EpochExplanati
 
 void Engine::Look(const EpochInput& input, const Order& order, int64_t draw_max, EpochExplanation* explanation) {
   const Code& code = *input.code;
-  explanation->plannable = !code.uses_windows() && Plannable(input);
-  if (!explanation->plannable) return;
   const PlanInput plan{code, input.columns, order, transactions_, slots_};
-  explanation->features = LookAtBatch(plan, 0, order.running);
+  explanation->plannable = Plannable(input);
   Adviser adviser = adviser_;  // a copy: looking is not learning
-  explanation->advice = adviser.Next(explanation->features, Workers(input), input.punctuation);
+  explanation->advice = Advise(input, plan, 0, order.running, &adviser);
   Planner planner(tables_);
   Graph graph;
   planner.Plan(plan, 0, order.running, &pool_, &graph);
-  const auto type_at = [&](Task task) { return task < order.keyed ? transactions_[order.Row(task)] : kUnmatched; };
-  explanation->shape = ShapeOf(graph, [&](Task task) {
-    const TransactionId id = type_at(task);
-    return id == kUnmatched ? nullptr : &code.transactions[id];
-  });
+  explanation->shape = ShapeOf(plan, graph);
   if (order.running > draw_max) return;
   for (Task task = 0; task < graph.tasks; ++task) {
-    explanation->rows.push_back(order.Row(task));
-    explanation->types.push_back(type_at(task));
+    explanation->types.push_back(task < order.keyed ? transactions_[order.Row(task)] : kUnmatched);
+    explanation->alone.push_back(graph.roams(task));
   }
-  explanation->accesses = Drawing(graph, tables_);
+  explanation->accesses = Drawing(plan, graph, tables_);
 }
 
 int Engine::Workers(const EpochInput& input) const {
@@ -271,28 +265,33 @@ bool Engine::Plannable(const EpochInput& input) const {
   const auto keeps = [](const auto& table) { return table->history() != nullptr; };
   if (roams && std::ranges::any_of(tables_, keeps)) return false;
   if (std::ranges::all_of(transactions, [](const auto& one) { return one.windows.empty(); })) return true;
-  if (!input.strategy) return true;  // auto never cuts
+  if (!input.strategy) return true;  // auto cuts nothing that has windows
   if (input.strategy->cuts()) return false;
   const Scheme scheme = input.strategy->scheme;
   return scheme != Scheme::kTstream && scheme != Scheme::kNested && scheme != Scheme::kNolock;
 }
 
+Adviser::Advice Engine::Advise(const EpochInput& input, const PlanInput& plan, int64_t begin, int64_t end,
+                               Adviser* adviser) {
+  Adviser::Advice advice{.strategy = {}, .transactions = end - begin};
+  if (!Plannable(input)) {
+    advice.why = Why::kUnplannable;
+    return advice;
+  }
+  if (input.strategy) {
+    advice.strategy = *input.strategy;
+    if (input.punctuation > 0) advice.transactions = std::min(input.punctuation, end - begin);
+    return advice;
+  }
+  if (const auto known = adviser->WithoutALook(end - begin, input.punctuation)) return *known;
+  return adviser->Next(LookAtBatch(plan, begin, end), Workers(input), input.punctuation);
+}
+
 Status Engine::RunBatches(const EpochInput& input, const Piece& piece, int64_t begin, int64_t end,
                           EpochResult* result) {
-  const bool plannable = Plannable(input);
+  if (input.interleaving) adviser_.Shake(*input.interleaving);
   while (begin < end) {
-    const int64_t left = end - begin;
-    Adviser::Advice advice{.strategy = {}, .transactions = left, .arm = -1};
-    if (!plannable) {
-      advice.why = Why::kUnplannable;
-    } else if (input.strategy) {
-      advice.strategy = *input.strategy;
-      if (input.punctuation > 0) advice.transactions = std::min(input.punctuation, left);
-    } else if (const auto known = adviser_.WithoutALook(left, input.punctuation)) {
-      advice = *known;
-    } else {
-      advice = adviser_.Next(LookAtBatch(piece.plan, begin, end), Workers(input), input.punctuation);
-    }
+    const Adviser::Advice advice = Advise(input, piece.plan, begin, end, &adviser_);
     BatchReport report;
     report.strategy = advice.strategy;
     report.begin = begin;
@@ -301,7 +300,7 @@ Status Engine::RunBatches(const EpochInput& input, const Piece& piece, int64_t b
     report.why = static_cast<uint32_t>(advice.why);
     report.inputs = advice.inputs;
     MORPHSPARK_RETURN_IF_ERROR(RunBatch(input, piece, &report));
-    adviser_.Learn(advice, report);
+    adviser_.Learn(advice, report, Workers(input));
     std::vector<BatchReport>& told = result->batches;
     if (!input.code->triggers.empty() && !told.empty() && told.back().RanAs(report))
       told.back().Add(report);

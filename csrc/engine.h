@@ -75,14 +75,13 @@ struct EpochResult {
   std::vector<BatchReport> batches;
 };
 
-// What an epoch would be; see Engine::Explain.
+// What an epoch would be; see Engine::Explain. Firings are not in it: they depend on the stream, not on its events.
 struct EpochExplanation {
-  bool plannable = true;
+  bool plannable = true;  // else it runs in order, whatever the graph
   GraphShape shape;
-  Adviser::Advice advice;
-  BatchFeatures features;
-  std::vector<uint32_t> rows;         // of the batch, in transaction order; small epochs only
+  Adviser::Advice advice;             // of `auto`
   std::vector<TransactionId> types;   // by position; small epochs only
+  std::vector<uint8_t> alone;         // by position: it computes keys; small epochs only
   std::vector<DrawnAccess> accesses;  // small epochs only
 };
 
@@ -137,6 +136,7 @@ class Engine {
   Status RunBatches(const EpochInput& input, const Piece& piece, int64_t begin, int64_t end, EpochResult* result);
   Status RunBatch(const EpochInput& input, const Piece& piece, BatchReport* report);
   bool Plannable(const EpochInput& input) const;
+  Adviser::Advice Advise(const EpochInput& input, const PlanInput& plan, int64_t begin, int64_t end, Adviser* adviser);
 
   void Look(const EpochInput& input, const Order& order, int64_t draw_max, EpochExplanation* explanation);
   int Workers(const EpochInput& input) const;

@@ -66,7 +66,7 @@ class Core(Protocol):
         must follow."""
 
     def explain(self, bound: BoundProgram, batch: Batch, progress: Progress) -> dict[str, Any] | None:
-        """The task precedence graph of a batch; None if it can't be planned. Changes nothing."""
+        """The task precedence graph of a batch; None of a core that plans nothing. Changes nothing."""
 
     def changes(self, table: TableSpec) -> pa.RecordBatch:
         """The rows that the executed epoch changed, each once: what makes of the state before the one after.

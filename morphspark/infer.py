@@ -137,7 +137,9 @@ def check_candidates(given: Type, table: TableSpec) -> None:
     if given in (UNKNOWN, NULL):
         return
     if given.element is None:
-        raise Mismatch(f"among= takes a list column or a Python list of keys, not {given}; for one candidate write [it]")
+        raise Mismatch(
+            f"among= takes a list column or a Python list of keys, not {given}; for one candidate write [it]"
+        )
     check_key(given.element, table.key[0][1], f"a candidate for the key of {table.name!r}")
 
 

@@ -114,7 +114,20 @@ OPS = {
         ]
     )
 }
-FAILURES = ("null0", "null1", "null2", "overflow", "division", "key", "missing", "exists", "list", "require", "udf", "outside")
+FAILURES = (
+    "null0",
+    "null1",
+    "null2",
+    "overflow",
+    "division",
+    "key",
+    "missing",
+    "exists",
+    "list",
+    "require",
+    "udf",
+    "outside",
+)
 REDUCTIONS = ("sum", "count", "min", "max", "mean", "any", "all")
 WINDOW_AGGREGATES = ("sum", "count", "min", "max", "mean", "first", "last", "nunique")
 WINDOW_BY = {"time": 0, "int": 0, "rows": 1, "trigger": 2}

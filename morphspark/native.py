@@ -100,10 +100,9 @@ class NativeCore:
         )
 
     def explain(self, bound: BoundProgram, batch: Batch, progress: Progress) -> dict[str, Any] | None:
-        """The graph of a batch, late events included; None if it can't be planned."""
+        """The graph of a batch, late events included."""
         given = self._input(bound, batch, progress, "admit")
-        found = self._engine.explain(DRAWN_EVENTS_MAX, *given)
-        return None if found is None else _batch(found)
+        return _batch(self._engine.explain(DRAWN_EVENTS_MAX, *given))
 
     def _input(
         self, bound: BoundProgram, batch: Batch, progress: Progress, late: str, until: int | None = None
@@ -159,9 +158,7 @@ class NativeCore:
         schemas = [rows_schema(table) for table in tables]
         numbers = [self._tables[table.name] for table in tables]
         found = self._engine.tables(numbers, [schema.types for schema in schemas])
-        return [
-            pa.Table.from_arrays(arrays, schema=schema) for arrays, schema in zip(found, schemas, strict=True)
-        ]
+        return [pa.Table.from_arrays(arrays, schema=schema) for arrays, schema in zip(found, schemas, strict=True)]
 
     def gather(self, column: pa.Array, order: pa.Array | None) -> pa.Array:
         column = trimmed(without_idle_validity(decoded(column)))

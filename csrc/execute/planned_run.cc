@@ -154,7 +154,8 @@ bool PlannedRun::Doubtful(size_t place) const {
   const Task task = foreseen_->tasks[place];
   return std::ranges::any_of(foreseen_->ReadsAt(place), [&](const ReadRow& read) {
     for (Access access = graph_.first[task]; access < graph_.first[task + 1]; ++access) {
-      const bool same = graph_.table[access] == read.table && (read.slot == kNoSlot || graph_.slot[access] == read.slot);
+      const bool same =
+          graph_.table[access] == read.table && (read.slot == kNoSlot || graph_.slot[access] == read.slot);
       if (same && graph_.previous[access] != kBase) return true;
     }
     return false;

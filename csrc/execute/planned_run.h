@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "execute/cost_model.h"
 #include "execute/explorer.h"
 #include "execute/foresee.h"
 #include "execute/lookahead.h"
@@ -16,16 +17,6 @@
 #include "plan/graph.h"
 
 namespace morphspark {
-
-// What a decision was made from, as far as it was known; see adviser.h.
-struct DecisionInputs {
-  double accesses = 0;       // per transaction, of a sample
-  double same_row = 0;       // share of the sample that meets the row most often met
-  double distinct_rows = 0;  // share of the sample's accesses that meet a row for the first time
-  double aborts = 0;         // share of the batch before
-  double serial = 0;         // seconds that an access takes with `serial`
-  double planning = 0;       // seconds that planning and installing an access take
-};
 
 // What a batch was and took. Times of workers are added up over them.
 struct BatchReport {

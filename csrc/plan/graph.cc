@@ -4,40 +4,12 @@
 #include <limits>
 
 #include "base/prefetch.h"
+#include "plan/uses.h"
 
 namespace morphspark {
 namespace {
 
 constexpr Access kLinkAhead = 16;
-
-// The code of the transaction at a position; null if none runs there.
-const TransactionCode* CodeAt(const PlanInput& input, int64_t position) {
-  if (position >= input.order.keyed) return nullptr;
-  const TransactionId id = input.transactions[input.order.Row(position)];
-  return id == kUnmatched ? nullptr : &input.code.transactions[id];
-}
-
-// The elements of a row's list, for a site that is named by them.
-ListRange Elements(const PlanInput& input, const Site& site, BatchRow row) {
-  const ColumnView& lists = input.columns[site.parts[0]];
-  if (lists.kind != Kind::kList || lists.IsNull(row)) return {0, 0};
-  return lists.List(row);
-}
-
-// Calls visit(use, index) for each row that a transaction may use, in the order of its accesses. `index` leads into
-// the site's slots and handles.
-template <class Visit>
-void EachUse(const PlanInput& input, const TransactionCode& code, BatchRow row, Visit visit) {
-  for (const SiteUse& use : code.uses) {
-    const Site& site = input.code.sites[use.site];
-    if (!site.of_element) {
-      visit(use, row);
-      continue;
-    }
-    const ListRange range = Elements(input, site, row);
-    for (int64_t element = 0; element < range.size; ++element) visit(use, range.start + element);
-  }
-}
 
 Access CountUses(const PlanInput& input, const TransactionCode& code, BatchRow row) {
   if (!code.uses_elements) return static_cast<Access>(code.uses.size());
@@ -167,7 +139,7 @@ void Planner::Sort(const PlanInput& input, uint32_t part, Graph* graph) {
   for (uint32_t type = 0; input.foreseen != nullptr && type < types; ++type) {
     if (!input.code.transactions[type].computes_keys) continue;
     for (Task task : graph->Group(part, type))
-      graph->first[task] += static_cast<Access>(input.foreseen->Of(task).size());
+      graph->first[task] += static_cast<Access>(input.foreseen->RowsOf(task).size());
   }
 }
 
@@ -231,7 +203,7 @@ void Planner::FillForeseen(const PlanInput& input, std::span<const Task> tasks, 
                            Graph* graph) {
   if (!code.computes_keys || input.foreseen == nullptr) return;
   for (Task task : tasks) {
-    const auto foreseen = input.foreseen->Of(task);
+    const auto foreseen = input.foreseen->RowsOf(task);
     Access access = graph->first[task + 1] - static_cast<Access>(foreseen.size());
     for (const ForeseenRow& row : foreseen) {
       graph->slot[access] = row.slot;

@@ -4,6 +4,7 @@
 
 #include "program/foresight.h"
 #include "program/operations.h"
+#include "program/parametric.h"
 #include "program/signature.h"
 #include "program/verify.h"
 
@@ -268,6 +269,7 @@ Status Code::Decode(std::span<const int64_t> words, std::vector<std::string> str
     FindUses(code, tables, &one);
     one.operations = std::make_shared<const Operations>(CutTransaction(code, one));
     if (one.computes_keys) one.foresight = std::make_shared<const Foresight>(FindForesight(code, one, tables));
+    one.parametric = FindParametricReads(code, one);
   }
   *out = std::move(code);
   return Status::Ok();

@@ -162,6 +162,12 @@ struct Condition {
 struct Operations;
 struct Foresight;
 
+// The value, condition or key of what is written to the rows of one use reads those of another; see parametric.h.
+struct ParametricRead {
+  uint32_t write, read;  // site uses
+  bool in_step;          // both are rows of one iteration
+};
+
 struct TransactionCode {
   std::vector<Condition> on;
   std::vector<Instruction> instructions;
@@ -181,6 +187,7 @@ struct TransactionCode {
   bool computes_keys = false;                    // it names rows that are known only when it runs
   std::shared_ptr<const Operations> operations;  // what it is cut into
   std::shared_ptr<const Foresight> foresight;    // if it computes keys: what tells which
+  std::vector<ParametricRead> parametric;
 };
 
 struct TableSpec;

@@ -83,7 +83,7 @@ class BatchVersions {
   Stamp first_stamp_ = 0;
   std::span<const std::unique_ptr<Table>> tables_;
   const Planner* planner_;
-  Access next_ = 0;              // number of the next access that is added
+  Access next_ = 0;  // number of the next access that is added
   std::vector<Access> roamed_;
   std::vector<Access> roaming_;  // of the transaction that roams now: what it may write, beyond what was planned
   Scratch<uint32_t> image_;      // by access: its first word in `words_`
