@@ -159,9 +159,7 @@ class NativeCore:
         schemas = [rows_schema(table) for table in tables]
         numbers = [self._tables[table.name] for table in tables]
         found = self._engine.tables(numbers, [schema.types for schema in schemas])
-        return [
-            pa.Table.from_arrays(arrays, schema=schema) for arrays, schema in zip(found, schemas, strict=True)
-        ]
+        return [pa.Table.from_arrays(arrays, schema=schema) for arrays, schema in zip(found, schemas, strict=True)]
 
     def gather(self, column: pa.Array, order: pa.Array | None) -> pa.Array:
         column = trimmed(without_idle_validity(decoded(column)))

@@ -5,8 +5,7 @@
 namespace morphspark {
 
 PlannedBatch::PlannedBatch(const BatchContext& context, const Order& order, std::span<const TransactionId> transactions,
-                           const Graph& graph, BatchVersions* versions, Verdicts* verdicts,
-                           TableDoor* door)
+                           const Graph& graph, BatchVersions* versions, Verdicts* verdicts, TableDoor* door)
     : context_(context),
       order_(order),
       transactions_(transactions),

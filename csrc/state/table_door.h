@@ -121,9 +121,9 @@ class TableDoor {
   }
 
   std::mutex mutex_;
-  std::condition_variable entered_;    // readers wait to be let in
-  std::condition_variable left_;       // the writer waits for the last of them
-  std::atomic<uint32_t> waiting_{0};   // changed under mutex_; the writer looks without it
+  std::condition_variable entered_;   // readers wait to be let in
+  std::condition_variable left_;      // the writer waits for the last of them
+  std::atomic<uint32_t> waiting_{0};  // changed under mutex_; the writer looks without it
   // Guarded by mutex_:
   uint32_t reading_ = 0;
   uint64_t admissions_ = 0;

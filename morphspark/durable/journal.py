@@ -138,7 +138,9 @@ class Journal:
         created = store.put_if_absent(record.file, data)
         found = read_history(store)
         if found is None:
-            raise UncertainError(f"{store.location}/{record.file} was created and is gone again: somebody deletes records")
+            raise UncertainError(
+                f"{store.location}/{record.file} was created and is gone again: somebody deletes records"
+            )
         # Not ours: another writer was faster; so much so, perhaps, that its retention had deleted number 0 again.
         if not created or found.first_number != 0 or found.record(0).sha256 != record.sha256:
             journal.close()

@@ -1,5 +1,6 @@
 // Reads from other threads while epochs run: every one finds the state of one commit, and never an older one than the
-// read before it. A snapshot is read beside, and its chunks are taken over by another thread, as a writer of files does.
+// read before it. A snapshot is read beside, and its chunks are taken over by another thread, as a writer of files
+// does.
 #include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
