@@ -7,6 +7,7 @@
 #include "base/stage_clock.h"
 #include "output/verdicts.h"
 #include "plan/resolve.h"
+#include "program/foresight.h"
 #include "state/version_columns.h"
 
 namespace morphspark {
@@ -262,10 +263,11 @@ int Engine::Workers(const EpochInput& input) const {
 }
 
 // A window depends on all earlier writes of its rows, and with operations as units a write may be taken back that only
-// a later one has read. A transaction that roams leaves no versions behind where a table keeps them.
+// a later one has read. A transaction that roams, or may have to, leaves no versions behind where a table keeps them.
 bool Engine::Plannable(const EpochInput& input) const {
   const std::vector<TransactionCode>& transactions = input.code->transactions;
-  const bool roams = std::ranges::any_of(transactions, &TransactionCode::computes_keys);
+  const bool roams = std::ranges::any_of(
+      transactions, [](const TransactionCode& one) { return one.computes_keys && !one.foresight->exact; });
   const auto keeps = [](const auto& table) { return table->history() != nullptr; };
   if (roams && std::ranges::any_of(tables_, keeps)) return false;
   if (std::ranges::all_of(transactions, [](const auto& one) { return one.windows.empty(); })) return true;

@@ -22,10 +22,10 @@ import pyarrow.compute as pc
 
 from . import types
 from .app import App, Table
-from .bind import BoundProgram, bind
+from .bind import BoundProgram, bind, check_passing
 from .callee import check_log
 from .calls import CallResult, call_batch, call_program, idle_batch, moment_of
-from .columns import Batch, admit, as_table, canonical, check_strings, one_chunk
+from .columns import Batch, admit, as_table, canonical, check_strings, filled, one_chunk
 from .config import Config
 from .core import Outcome, Progress
 from .durable.binding import check_evolve, check_query
@@ -209,6 +209,7 @@ class Engine:
         config = self.config
         batch = admit(data, self.program, before.types, config.max_epoch_rows, config.max_string_bytes)
         bound = self._bind(batch, before)
+        check_passing(bound, batch.events.schema)
         clock.lap("admit")
         command = self._begin_command(batch)
         try:
@@ -647,6 +648,8 @@ class Engine:
         }
         own = dict(outcome.columns)
         last = {name: own.pop(name) for name in ("_ts", "_kind") if name in own}
+        for name in columns.keys() & own.keys():
+            columns[name] = filled(columns[name], own.pop(name))
         epochs = pa.repeat(pa.scalar(epoch, pa.int64()), len(last["_ts"]))
         return pa.table({**columns, **own, "_epoch": epochs, **last})
 
