@@ -418,8 +418,10 @@ cdef class Engine:
             self.engine.Rollback()
 
     def tables(self, tables, arrow_types):
-        """All committed rows of some tables, all of one moment: one array per key part and value column of each. From any
-        thread, also while an epoch runs or the engine is closed."""
+        """All committed rows of some tables, all of one moment: one array per key part and value column of each.
+
+        From any thread, also while an epoch runs or the engine is closed.
+        """
         cdef _native.Engine* engine = self.engine
         cdef vector[uint32_t] wanted = tables
         cdef vector[vector[_native.ColumnBuffers]] columns

@@ -189,7 +189,7 @@ class Engine:
         """Run one epoch; its future is done when it is durable. The next epoch may execute while this one is written.
 
         Epochs become durable in their order. If one can't be written, its future and those of all later ones fail,
-        and the engine must be opened again. Reading a table waits for all that was submitted.
+        and the engine must be opened again. Reading a table waits until all that was submitted is durable.
         """
         with self._using(ahead=True):
             return self._run(data, ahead=True).durable
