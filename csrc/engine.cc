@@ -231,7 +231,7 @@ Status Engine::Explain(const EpochInput& input, int64_t draw_max, EpochExplanati
 
 void Engine::Look(const EpochInput& input, const Order& order, int64_t draw_max, EpochExplanation* explanation) {
   const Code& code = *input.code;
-  explanation->plannable = !code.uses_windows() && Plannable(input);
+  explanation->plannable = Plannable(input);
   if (!explanation->plannable) return;
   const PlanInput plan{code, input.columns, order, transactions_, slots_};
   explanation->features = LookAtBatch(plan, 0, order.running);
@@ -257,18 +257,14 @@ int Engine::Workers(const EpochInput& input) const {
   return input.interleaving ? input.interleaved_workers : pool_.threads();
 }
 
-// A window depends on all earlier writes of its rows, and with operations as units a write may be taken back that only
-// a later one has read. A transaction that roams leaves no versions behind where a table keeps them.
+// A transaction that roams leaves no versions behind where a table keeps them. Who does not wait for anybody must find
+// nothing that grows, such as the versions of a window.
 bool Engine::Plannable(const EpochInput& input) const {
   const std::vector<TransactionCode>& transactions = input.code->transactions;
   const bool roams = std::ranges::any_of(transactions, &TransactionCode::computes_keys);
   const auto keeps = [](const auto& table) { return table->history() != nullptr; };
   if (roams && std::ranges::any_of(tables_, keeps)) return false;
-  if (std::ranges::all_of(transactions, [](const auto& one) { return one.windows.empty(); })) return true;
-  if (!input.strategy) return true;  // auto never cuts
-  if (input.strategy->cuts()) return false;
-  const Scheme scheme = input.strategy->scheme;
-  return scheme != Scheme::kTstream && scheme != Scheme::kNested && scheme != Scheme::kNolock;
+  return !input.strategy || input.strategy->scheme != Scheme::kNolock || !input.code->uses_windows();
 }
 
 Status Engine::RunBatches(const EpochInput& input, const Piece& piece, int64_t begin, int64_t end,

@@ -92,7 +92,8 @@ def test_who_computes_keys_runs_alone():
         assert "keys computed  by 3 transactions, each of which runs alone" in str(explained)
         assert explained.counts["strata"] == [1, 1, 1]
         engine.process(events)
-        assert engine.metrics[-1]["strategy"] == "ns-explore/f-schedule/e-abort"
+        batch = engine.metrics[-1]["batches"][0]
+        assert batch["strategy"] == "ns-explore/t-schedule/e-abort" and "need whole transactions" in batch["why"]
 
 
 @pytest.mark.parametrize("name", FIXED)

@@ -37,6 +37,7 @@ enum class Why : uint32_t {
   kUnplannable,  // the strategy can't run what the transactions do
   kSmall,        // too few transactions to be worth a thought
   kCalibration,  // what planning costs on this machine is not known yet
+  kWhole,        // the transactions can't run in parts, so whole ones are the units
 };
 
 // What a batch is like, found without its graph.

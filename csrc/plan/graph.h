@@ -60,6 +60,8 @@ struct Graph {
   std::vector<Task> roamers;                 // transactions that compute keys, in order
   Scratch<Task> roamer;                      // by task: the last of them before it, or kNobody; if there are any
 
+  bool reads_windows = false;                // one of its transactions does
+
   static constexpr Task kNobody = 0xFFFFFFFFu;
 
   // Those that planning found; what roaming transactions add is numbered from there.
@@ -111,6 +113,7 @@ class Planner {
   void Count(const PlanInput& input, ThreadPool* pool, Graph* graph);
   void Fill(const PlanInput& input, ThreadPool* pool, Graph* graph);
   void FindRoamers(const PlanInput& input, Graph* graph);
+  void FindWindows(const PlanInput& input, Graph* graph);
   void MakeRoom(Access accesses);
   void Link(Graph* graph, uint32_t part, uint32_t parts, std::vector<Alias>* aliases);
   void Redirect(const PlanInput& input, std::vector<std::vector<Alias>>* parts, Graph* graph);
