@@ -256,19 +256,15 @@ int Engine::Workers(const EpochInput& input) const {
   return input.interleaving ? input.interleaved_workers : pool_.threads();
 }
 
-// A window depends on all earlier writes of its rows, and with operations as units a write may be taken back that only
-// a later one has read. A transaction that roams, or may have to, leaves no versions behind where a table keeps them.
+// A transaction that roams, or may have to, leaves no versions behind where a table keeps them. Who does not wait for
+// anybody must find nothing that grows, such as the versions of a window.
 bool Engine::Plannable(const EpochInput& input) const {
   const std::vector<TransactionCode>& transactions = input.code->transactions;
   const bool roams = std::ranges::any_of(
       transactions, [](const TransactionCode& one) { return one.computes_keys && !one.foresight->exact; });
   const auto keeps = [](const auto& table) { return table->history() != nullptr; };
   if (roams && std::ranges::any_of(tables_, keeps)) return false;
-  if (std::ranges::all_of(transactions, [](const auto& one) { return one.windows.empty(); })) return true;
-  if (!input.strategy) return true;  // auto cuts nothing that has windows
-  if (input.strategy->cuts()) return false;
-  const Scheme scheme = input.strategy->scheme;
-  return scheme != Scheme::kTstream && scheme != Scheme::kNested && scheme != Scheme::kNolock;
+  return !input.strategy || input.strategy->scheme != Scheme::kNolock || !input.code->uses_windows();
 }
 
 Adviser::Advice Engine::Advise(const EpochInput& input, const PlanInput& plan, int64_t begin, int64_t end,

@@ -163,8 +163,23 @@ cdef answer_row(LinkedFunction function, _native.UserCall* call, uint32_t row):
             _native.SetResult(call, at, to_value(value, kind, &text), kind == 4)
 
 
+cdef array_of(const char* values, int64_t count, int kind):
+    """Values of a window, as tables hold them."""
+    cdef const _native.Bytes* texts = <const _native.Bytes*> values
+    cdef int64_t index
+    if kind == 1:
+        return [values[index] != 0 for index in range(count)]
+    if kind == 3:
+        return [(<const double*> values)[index] for index in range(count)]
+    if kind == 4:
+        return [texts[index].data[:texts[index].size].decode() for index in range(count)]
+    return [(<const int64_t*> values)[index] for index in range(count)]
+
+
 cdef argument(const _native.UserCall* call, size_t at, int kind):
     """A value of values.py."""
+    if kind >= 16:
+        return array_of(<const char*> <uintptr_t> call.low[at], call.high[at], kind - 16)
     if kind == 4:
         return (<const char*> <uintptr_t> call.low[at])[:call.high[at]].decode()
     if kind == 6:

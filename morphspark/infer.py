@@ -18,6 +18,7 @@ from .types import (
     TIMESTAMP,
     UNKNOWN,
     Type,
+    array_of,
     between,
 )
 
@@ -94,6 +95,8 @@ def window_type(kind: str, column: Type) -> Type:
         return INT64
     if kind in ("first", "last"):
         return column
+    if kind == "values":
+        return array_of(column)
     try:
         return reduction_type(kind, column)
     except Mismatch:

@@ -129,7 +129,8 @@ FAILURES = (
     "outside",
 )
 REDUCTIONS = ("sum", "count", "min", "max", "mean", "any", "all")
-WINDOW_AGGREGATES = ("sum", "count", "min", "max", "mean", "first", "last", "nunique")
+WINDOW_AGGREGATES = ("sum", "count", "min", "max", "mean", "first", "last", "nunique", "values")
+ARRAY_MARK = 16  # as in csrc/program/user_function.h
 WINDOW_BY = {"time": 0, "int": 0, "rows": 1, "trigger": 2}
 NO_TABLE = 2**32 - 1
 WORK_KINDS = ("smooth", "branchy")
@@ -142,6 +143,9 @@ _ARITHMETIC = {"add": "Add", "sub": "Sub", "mul": "Mul", "div": "Div", "floordiv
 
 
 def kind_code(kind: Type) -> int:
+    if kind.name == "array":
+        assert kind.element is not None
+        return ARRAY_MARK + kind_code(kind.element)
     return KINDS.index(kind.name)
 
 

@@ -18,6 +18,7 @@ from .program import Element, Ref, TableSpec, Transaction
 from .spans import Kept, Span, SpanError, Trigger, check_clock, kept, parse_rows, parse_span
 from .trace import Row, Scope, Tracer, current_tracer, trace_error, unknown_name
 from .types import Type
+from .udf import Function
 
 START, END, KEY = "w.start", "w.end", "w.key"  # what a firing has in place of an event's columns
 
@@ -60,7 +61,7 @@ AGGREGATES = infer.WINDOW_AGGREGATES
 
 @refuses_operators
 class WindowColumn(Traced):
-    """Of a window: `.mean()`, `.sum()`, `.count()`, `.min()`, `.max()`, `.first()`, `.last()`, `.nunique()`."""
+    """Of a window: `.mean()`, `.sum()`, `.count()`, `.min()`, `.max()`, `.first()`, `.last()`, `.nunique()`, `.apply(f)`."""
 
     __slots__ = ("_column", "_type", "_window")
 
@@ -72,7 +73,14 @@ class WindowColumn(Traced):
             return Method(name, lambda: self._aggregate(name))
         if name.startswith("__"):
             raise AttributeError(name)
-        raise trace_error(f"a window has no {name!r}; it has {', '.join(f'{one}()' for one in AGGREGATES)}")
+        has = ", ".join(f"{one}()" for one in AGGREGATES)
+        raise trace_error(f"a window has no {name!r}; it has {has} and apply(function)")
+
+    def apply(self, function: Any, /, *more: Any) -> Any:
+        """What a user function gives for the values in the window, the oldest first; `more` are further arguments."""
+        if not isinstance(function, Function):
+            raise trace_error(f'apply(…) takes a function that is decorated with @ms.udf("float64"), not {function!r}')
+        return function.over(self._aggregate("values"), more)
 
     def _aggregate(self, kind: str) -> Value:
         window = self._window

@@ -153,7 +153,8 @@ def test_who_computes_keys_runs_alone():
         assert explained.counts["strata"] == [1, 1, 1]
         assert explained.dot().count(", alone") == 3
         engine.process(events)
-        assert engine.metrics[-1]["strategy"] == "ns-explore/f-schedule/e-abort"
+        batch = engine.metrics[-1]["batches"][0]
+        assert batch["strategy"] == "ns-explore/t-schedule/e-abort" and "need whole transactions" in batch["why"]
 
 
 def windowed_app(pointers: bool) -> ms.App:

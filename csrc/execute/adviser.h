@@ -44,6 +44,7 @@ enum class Why : uint32_t {
   kUnplannable,  // the strategy can't run what the transactions do
   kSmall,        // too little work to be worth a thought
   kCalibration,  // what planning costs on this machine is not known yet
+  kWhole,        // the transactions can't run in parts, so whole ones are the units
 };
 
 // The last few measurements.

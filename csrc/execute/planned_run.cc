@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "base/stage_clock.h"
+#include "execute/adviser.h"
 #include "execute/chain_explorer.h"
 #include "execute/nested_crews.h"
 #include "execute/repair.h"
@@ -43,6 +44,12 @@ class TimedCrew : public Crew {
   std::vector<Spent> seconds_;
 };
 
+// Are units of the strategy parts of transactions?
+bool RunsInParts(const Strategy& strategy, std::span<const Strategy> nested) {
+  return strategy.scheme == Scheme::kTstream || strategy.cuts() ||
+         (strategy.scheme == Scheme::kNested && std::ranges::any_of(nested, &Strategy::cuts));
+}
+
 }  // namespace
 
 void BatchReport::Add(const BatchReport& other) {
@@ -66,7 +73,7 @@ void BatchReport::Add(const BatchReport& other) {
   version_bytes = std::max(version_bytes, other.version_bytes);
 }
 
-Status PlannedRun::Run(const Strategy& strategy, const Input& input, ThreadPool* pool, Verdicts* verdicts,
+Status PlannedRun::Run(Strategy strategy, const Input& input, ThreadPool* pool, Verdicts* verdicts,
                        BatchReport* report) {
   const bool looks = Foreseer::CanLook(input.plan.code);
   const Lookahead::Way way = looks ? lookahead_.Next() : Lookahead::Way::kRoam;
@@ -210,9 +217,13 @@ void PlannedRun::Explore(const Strategy& strategy, const Input& input, ThreadPoo
     report->units = units.units;
   };
 
-  // Who roams must find everything before it settled, so nothing runs in parts.
-  const bool whole = !graph_.roamers.empty();
+  // Who roams must find everything before it settled. A window depends on all writes of its rows that are before it, and
+  // with operations as units one of them may be taken back that only a later one has read. So nothing runs in parts.
+  const bool whole = !graph_.roamers.empty() || graph_.reads_windows;
+  if (whole && RunsInParts(strategy, input.nested)) report->why = static_cast<uint32_t>(Why::kWhole);
   if (whole && (strategy.scheme == Scheme::kTstream || strategy.cuts())) {
+    report->strategy.scheme = Scheme::kExplore;
+    report->strategy.unit = Unit::kTransaction;
     TransactionCrew crew(batch, workers);
     run_transactions(strategy.exploration, &crew);
   } else if (strategy.scheme == Scheme::kTstream) {

@@ -60,7 +60,8 @@ class PlannedRun {
     const Poll& poll;
     std::span<const Strategy> nested = {};  // by type of transaction, for Scheme::kNested
   };
-  Status Run(const Strategy& strategy, const Input& input, ThreadPool* pool, Verdicts* verdicts, BatchReport* report);
+  // Says in the report if it could not do what the strategy asks for, and did something else.
+  Status Run(Strategy strategy, const Input& input, ThreadPool* pool, Verdicts* verdicts, BatchReport* report);
 
  private:
   uint64_t GraphBytes() const;

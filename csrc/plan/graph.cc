@@ -40,6 +40,7 @@ void Planner::Plan(const PlanInput& input, int64_t begin, int64_t end, ThreadPoo
   graph->rows.resize(input.slots.size());
   for (size_t site = 0; site < input.slots.size(); ++site) graph->rows[site].resize(input.slots[site].size());
   FindRoamers(input, graph);
+  FindWindows(input, graph);
   Count(input, pool, graph);
   Fill(input, pool, graph);
   MakeRoom(graph->accesses());
@@ -71,6 +72,15 @@ void Planner::FindRoamers(const PlanInput& input, Graph* graph) {
     if (code == nullptr || !code->computes_keys) continue;
     graph->roamers.push_back(task);
     last = task;
+  }
+}
+
+void Planner::FindWindows(const PlanInput& input, Graph* graph) {
+  graph->reads_windows = false;
+  if (!input.code.uses_windows()) return;
+  for (Task task = 0; task < graph->tasks && !graph->reads_windows; ++task) {
+    const TransactionCode* code = CodeAt(input, graph->begin + task);
+    graph->reads_windows = code != nullptr && !code->windows.empty();
   }
 }
 

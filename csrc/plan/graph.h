@@ -69,6 +69,8 @@ struct Graph {
   Scratch<Task> roamer;                      // by task: the last of them before it, or kNobody; if there are any
   std::vector<Task> foreseen;                // transactions that compute keys and don't roam, in order
 
+  bool reads_windows = false;                // one of its transactions does
+
   static constexpr Task kNobody = 0xFFFFFFFFu;
 
   // Threads share a batch in parts. In each the transactions of a type are looked at together: planning does the same
@@ -144,6 +146,7 @@ class Planner {
   void FillGroup(const PlanInput& input, std::span<const Task> tasks, const TransactionCode& code, Graph* graph);
   void FillForeseen(const PlanInput& input, std::span<const Task> tasks, const TransactionCode& code, Graph* graph);
   void FindRoamers(const PlanInput& input, Graph* graph);
+  void FindWindows(const PlanInput& input, Graph* graph);
   void MakeRoom(Access accesses);
   void Link(Graph* graph, uint32_t part, uint32_t parts, std::vector<Alias>* aliases);
   void Redirect(const PlanInput& input, Graph* graph);

@@ -123,11 +123,10 @@ Site ReadSite(Reader* in) {
 }
 
 UserFunction ReadFunction(Reader* in) {
-  const auto kind = [in] { return in->NextKind(); };
   UserFunction one;
   one.nullable = in->NextUpTo(1) != 0;
-  one.arguments = in->List<Kind>(kind);
-  one.results = in->List<Kind>(kind);
+  one.arguments = in->List<Kind>([in] { return static_cast<Kind>(in->NextUpTo(2 * kArrayMark - 1)); });
+  one.results = in->List<Kind>([in] { return in->NextKind(); });
   return one;
 }
 
@@ -159,7 +158,7 @@ TransactionCode ReadTransaction(Reader* in, const std::vector<std::string>& stri
 
 WindowCode ReadWindow(Reader* in) {
   WindowCode one;
-  one.aggregate = static_cast<WindowAggregate>(in->NextUpTo(static_cast<int64_t>(WindowAggregate::kNunique)));
+  one.aggregate = static_cast<WindowAggregate>(in->NextUpTo(static_cast<int64_t>(WindowAggregate::kValues)));
   one.by = static_cast<WindowBy>(in->NextUpTo(static_cast<int64_t>(WindowBy::kSince)));
   one.size = in->NextUpTo(INT64_MAX / 2);
   one.since = in->Index();

@@ -113,7 +113,7 @@ struct Accumulator {
 };
 
 // An aggregate over versions of rows; see window.h.
-enum class WindowAggregate : uint32_t { kSum, kCount, kMin, kMax, kMean, kFirst, kLast, kNunique };
+enum class WindowAggregate : uint32_t { kSum, kCount, kMin, kMax, kMean, kFirst, kLast, kNunique, kValues };
 enum class WindowBy : uint32_t {
   kTime,   // versions of the last `size`
   kRows,   // the last `size` versions

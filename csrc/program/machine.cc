@@ -487,7 +487,7 @@ Failure Machine<Rows>::ReadWindow(const TransactionCode& code, const Instruction
     if (const Failure failed = CheckKey(rows[i]); failed != kFine) return failed;
     if (frame_.window_.Meet(rows[i])) rows_.AddVersions(at.aux, at.c, rows[i], &frame_.window_);
   }
-  return frame_.window_.Read(&frame_.registers_[at.dst], &frame_.null_[at.dst]);
+  return frame_.window_.Read(&frame_.scratch_, &frame_.registers_[at.dst], &frame_.null_[at.dst]);
 }
 
 // Finds how many iterations a loop has; false if its lists differ in length. A null list is empty.

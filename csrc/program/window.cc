@@ -47,7 +47,7 @@ void WindowReader::Add(const VersionList& versions, uint32_t offset) {
   if (begin < end) ranges_.push_back({versions, begin, end, offset, nullptr, kNoSlot});
 }
 
-Failure WindowReader::Read(Value* out, uint8_t* null) {
+Failure WindowReader::Read(Arena* values, Value* out, uint8_t* null) {
   if (window_code_->by == WindowBy::kRows) {
     NarrowByCount(window_code_->size);
     std::erase_if(ranges_, [](const Range& one) { return one.begin == one.end; });
@@ -63,6 +63,9 @@ Failure WindowReader::Read(Value* out, uint8_t* null) {
       return kFine;
     case WindowAggregate::kSum:
       return Sum(count, out);
+    case WindowAggregate::kValues:
+      Values(count, values, out);
+      return kFine;
     default:
       break;
   }
@@ -185,6 +188,26 @@ void WindowReader::Extreme(Value* out) const {
       EachOf(one, [&](const uint8_t* cell) { consider(cell, one.offset); });
     }
   }
+}
+
+// All values, packed: in the order of transactions, those of one transaction in the order of rows.
+void WindowReader::Values(int64_t count, Arena* arena, Value* out) {
+  const uint32_t width = StoredWidth(window_code_->kind);
+  const uint64_t bytes = static_cast<uint64_t>(count) * width;
+  auto* to = reinterpret_cast<uint8_t*>(arena->Allocate(bytes + 2 * sizeof(uint64_t)));
+  to += -reinterpret_cast<uintptr_t>(to) % sizeof(uint64_t);  // an arena has strings, too, and aligns nothing
+  out->s = {reinterpret_cast<const char*>(to), static_cast<uint64_t>(count)};
+  const auto put = [&](const uint8_t* cell) {
+    std::memcpy(to, cell, width);
+    to += width;
+  };
+  if (ranges_.size() == 1) return EachOf(ranges_[0], put);
+  cells_.clear();
+  for (const Range& one : ranges_) {
+    EachOf(one, [&](const uint8_t* cell) { cells_.emplace_back(VersionList::Sequence(cell - one.offset), cell); });
+  }
+  std::ranges::stable_sort(cells_, {}, &std::pair<Stamp, const uint8_t*>::first);
+  for (const auto& [sequence, cell] : cells_) put(cell);
 }
 
 int64_t WindowReader::Distinct() {

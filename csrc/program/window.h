@@ -45,8 +45,8 @@ class WindowReader {
     numbers_.clear();
     return numbers_;
   }
-  // The aggregate.
-  Failure Read(Value* out, uint8_t* null);
+  // The aggregate. Values of a window for a user function are put into the arena.
+  Failure Read(Arena* values, Value* out, uint8_t* null);
 
   // For benchmarks: compute everything anew.
   void Recompute(bool always) { recompute_ = always; }
@@ -83,6 +83,7 @@ class WindowReader {
   void Extreme(Value* out) const;
   void Outermost(bool first, Value* out) const;
   int64_t Distinct();
+  void Values(int64_t count, Arena* arena, Value* out);
 
   const WindowCode* window_code_ = nullptr;
   uint32_t offset_ = 0;
@@ -95,6 +96,7 @@ class WindowReader {
   std::vector<uint32_t> numbers_;
   std::vector<Range> ranges_;
   std::vector<std::pair<Stamp, uint32_t>> order_;
+  std::vector<std::pair<Stamp, const uint8_t*>> cells_;
   std::vector<uint64_t> words_;
   std::vector<std::string_view> texts_;
 };

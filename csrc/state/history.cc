@@ -292,7 +292,9 @@ void History::Rollback() {
     } else {
       CountDropped(row.bytes.data() + uint64_t{one.version} * stride_);
       row.partials.reset();  // they may have what is taken back
+      row.began = {};
       row.bytes.resize(uint64_t{one.version} * stride_);
+      if (one.version > 0) row.newest = VersionList::Time(row.bytes.data() + uint64_t{one.version - 1} * stride_);
     }
   }
   entries_.clear();
