@@ -4,8 +4,8 @@ print(explanation)          counts, critical path, the decision and why
 explanation.speedup(8)      at most so many times faster on 8 cores than on one
 explanation.dot()           Graphviz, for small batches; `_repr_html_` draws the same picture in a notebook
 
-An operation is what a transaction does to one row. Firings of triggers are not in the graph: when they happen depends on
-the stream, not on a batch alone.
+An operation is what a transaction does to one row. Firings of triggers are not in the graph: when they happen depends
+on the stream, not on a batch alone.
 """
 
 from __future__ import annotations

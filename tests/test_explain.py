@@ -5,6 +5,9 @@ import pytest
 
 import morphspark as ms
 from morphspark.apps import streaming_ledger
+from morphspark.bench.workloads.grep_lists import GrepLists
+from morphspark.bench.workloads.grep_sum import GrepSum
+from morphspark.bench.workloads.ledger import Ledger
 from morphspark.strategy import FIXED, NAMES
 
 
@@ -69,7 +72,9 @@ def test_operations_run_where_whole_transactions_wait():
     assert (counts["operations"], counts["td"], counts["pd"], counts["ld"]) == (8, 3, 0, 4)
     assert (counts["span"], counts["transaction_span"]) == (4, 8)
     assert (found.speedup(2), found.speedup(2, whole=True)) == (2.0, 1.0)
-    assert "8 / 4 operations: at most 2.0x" in str(found) and "8 / 8 with whole transactions: at most 1.0x" in str(found)
+    assert "8 / 4 operations: at most 2.0x" in str(found) and "8 / 8 with whole transactions: at most 1.0x" in str(
+        found
+    )
 
 
 def test_conditions_are_parametric():
@@ -196,6 +201,30 @@ def test_every_strategy_reports_its_batches(name):
     if name != "serial":
         assert record["construct_ms"] > 0 and record["plan_operations"] > 2_000
         assert record["graph_bytes"] > 0 and record["version_bytes"] > 0
+
+
+LOOKED_AT = {
+    "ledger": Ledger(events=200, keys=60),
+    "deposits with one asset": Ledger(events=200, keys=60, transfers=0.0, hot=1.0),
+    "sums in circles": GrepSum(events=200, keys=40, length=2, reads=3),
+    "sums without circles": GrepSum(events=200, keys=40, length=1, reads=3, cyclic=False),
+    "lists": GrepLists(events=200, keys=300, length=4),
+}
+
+
+@pytest.mark.parametrize("name", LOOKED_AT)
+def test_a_look_at_a_whole_batch_finds_what_its_graph_has(name):
+    workload = LOOKED_AT[name].workload()
+    with workload.open(ms.Config()) as engine:
+        counts = engine.explain(workload.batch(0)).counts
+    inputs = counts["inputs"]
+    assert inputs["sample"] == counts["transactions"] == 200
+    assert [inputs[kind] for kind in ("td", "pd", "ld")] == [counts[kind] for kind in ("td", "pd", "ld")]
+    operations = counts["operations"]
+    assert inputs["accesses"] * 200 == pytest.approx(operations)
+    assert inputs["operation_span"] * operations == pytest.approx(counts["span"])
+    assert inputs["transaction_span"] * operations == pytest.approx(counts["transaction_span"])
+    assert (inputs["cyclic"] > 0) == (counts["merged_chains"] > 0)
 
 
 def test_auto_says_why():

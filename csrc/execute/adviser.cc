@@ -6,27 +6,28 @@
 namespace morphspark {
 namespace {
 
-constexpr double kThoughtSeconds = 40e-6;    // work that is worth a thought
-constexpr double kLookShare = 200;           // a look may take one of so many parts of the time
-constexpr int64_t kFirstTransactions = 32;   // that tell what one costs, roughly
-constexpr double kSerialSeconds = 300e-6;    // of `serial`, where it is only measured
-constexpr int64_t kCalibration = 1024;       // transactions that tell what planning costs
-constexpr int kCalibrations = 2;             // the first of them finds no memory yet
-constexpr double kTrialSeconds = 1e-3;       // a first trial is no larger than it needs to be, and
-constexpr int64_t kTrialMin = 1024;          // no smaller than this; in lanes,
-constexpr int64_t kTrialMinInLanes = 4096;   // where strata must be wide, than this
-constexpr double kWorthATrial = 0.95;        // of the best, at least as good as this by the model
-constexpr double kRelatives = 0.85;          // of an arm, at best
-constexpr double kDidWell = 1.25;            // times the best, and its relatives are tried
-constexpr double kPromising = 1.3;           // times the best at first, and it gets a second chance
-constexpr double kClose = 1.15;              // times the best, and it is tried again now and then
-constexpr double kHopeful = 0.8;             // of the best by the model, and measured
-constexpr double kNotHopeless = 3;           // at most so many times the best: tried again now and then, too
+constexpr double kThoughtSeconds = 40e-6;   // work that is worth a thought
+constexpr double kLookShare = 200;          // a look may take one of so many parts of the time
+constexpr int64_t kFirstTransactions = 32;  // that tell what one costs, roughly
+constexpr double kSerialSeconds = 300e-6;   // of `serial`, where it is only measured
+constexpr int64_t kCalibration = 1024;      // transactions that tell what planning costs
+constexpr int kCalibrations = 2;            // the first of them finds no memory yet
+constexpr double kTrialSeconds = 1e-3;      // a first trial is no larger than it needs to be, and
+constexpr int64_t kTrialMin = 1024;         // no smaller than this; in lanes,
+constexpr int64_t kTrialMinInLanes = 4096;  // where strata must be wide, than this
+constexpr double kWorthATrial = 0.95;       // of the best, at least as good as this by the model
+constexpr double kRelatives = 0.85;         // of an arm, at best
+constexpr double kDidWell = 1.25;           // times the best, and its relatives are tried
+constexpr double kPromising = 1.3;          // times the best at first, and it gets a second chance
+constexpr double kClose = 1.15;             // times the best, and it is tried again now and then
+constexpr double kHopeful = 0.8;            // of the best by the model, and measured
+constexpr double kNotHopeless = 3;          // at most so many times the best: tried again now and then, too
+constexpr double kLostMax = 2;              // times what the model says
 constexpr int kRunsEnough = 2;
-constexpr double kSurprise = 1.6;            // times what it was, or one of so many parts
-constexpr int kSurprises = 2;                // in a row
+constexpr double kSurprise = 1.6;  // times what it was, or one of so many parts
+constexpr int kSurprises = 2;      // in a row
 constexpr double kSomeAborts = 0.02;
-constexpr int64_t kAbortsOver = 1024;        // transactions whose aborts are remembered
+constexpr int64_t kAbortsOver = 1024;  // transactions whose aborts are remembered
 constexpr size_t kContextsMax = 512;
 constexpr double kGrow = 0.1;  // how fast costs follow what is measured
 
@@ -111,6 +112,15 @@ class Chooser {
     return PredictAccess(Arms()[arm].strategy, statistics_, costs_, situation_.workers, FullSize(arm));
   }
 
+  // The same, if what keeps the best from what it could reach keeps this one, too: uneven shares, waiting.
+  double Expected(int arm, int best) const {
+    const bool alike = best != kSerial && !InLanes(best) && !InLanes(arm);
+    const double lost = alike ? std::clamp(Estimate(best) / Predicted(best), 1.0, kLostMax) : 1;
+    return lost * Predicted(arm);
+  }
+
+  static bool InLanes(int arm) { return Arms()[arm].strategy.unit == Unit::kStratum; }
+
   int Best() const {
     int best = kSerial;
     for (int arm = 0; arm < static_cast<int>(records_.size()); ++arm) {
@@ -122,7 +132,7 @@ class Chooser {
   bool Possible(int arm) const {
     const Arm& one = Arms()[arm];
     if (one.strategy.cuts() && !statistics_.may_cut) return false;
-    if (one.strategy.unit == Unit::kStratum && statistics_.lanes == 0) return false;
+    if (InLanes(arm) && statistics_.lanes == 0) return false;
     if (!one.resized) return true;
     return situation_.punctuation <= 0 && FullSize(arm) != FullSize(one.leader);
   }
@@ -140,11 +150,11 @@ class Chooser {
       const bool of_best = one.leader == best || (Arms()[best].resized && Arms()[best].leader == one.leader);
       return of_best ? std::optional(kRelatives * least) : std::nullopt;
     }
-    const double predicted = Predicted(arm);
-    if (one.leader < 0) return predicted;
+    const double expected = Expected(arm, best);
+    if (one.leader < 0) return expected;
     if (one.strategy.abort == Abort::kLazy && statistics_.aborts < kSomeAborts) return std::nullopt;
     if (!records_[one.leader].known() || Estimate(one.leader) > kDidWell * least) return std::nullopt;
-    return std::max(predicted, kRelatives * Estimate(one.leader));
+    return std::max(Predicted(arm), kRelatives * Estimate(one.leader));
   }
 
   std::optional<Decision> Trial(int best) const {
@@ -157,9 +167,9 @@ class Chooser {
         if (record.seconds.count() >= kRunsEnough || record.borrowed || arm == best) continue;
         if (Estimate(arm) < kPromising * least) return Decision{arm, FullSize(arm), Why::kTrial, Estimate(arm)};
         // Far from what it should reach: it may have been disturbed.
-        const double predicted = Predicted(arm);
-        if (!Arms()[arm].resized && predicted < kHopeful * least)
-          return Decision{arm, TrialSize(arm, predicted), Why::kTrial, Estimate(arm)};
+        const double expected = Expected(arm, best);
+        if (!Arms()[arm].resized && expected < kHopeful * least)
+          return Decision{arm, TrialSize(arm, expected), Why::kTrial, Estimate(arm)};
         continue;
       }
       const auto hope = Hope(arm, best);
@@ -173,7 +183,7 @@ class Chooser {
   int64_t TrialSize(int arm, double hope) const {
     const Arm& one = Arms()[arm];
     if (one.resized) return FullSize(arm);
-    const int64_t fewest = one.strategy.unit == Unit::kStratum ? kTrialMinInLanes : kTrialMin;
+    const int64_t fewest = InLanes(arm) ? kTrialMinInLanes : kTrialMin;
     return std::min(std::max(fewest, ForSeconds(kTrialSeconds, hope, statistics_)), FullSize(arm));
   }
 
@@ -184,8 +194,9 @@ class Chooser {
       if (arm == best || !record.known() || !Possible(arm)) continue;
       if (situation_.decisions - record.last <= record.patience) continue;
       const double own = Estimate(arm);
-      if (arm == kSerial) return Decision{arm, own < kPromising * least ? FullSize(arm) : SerialLook(), Why::kAgain, own};
-      const bool hopeful = own < kNotHopeless * least && !Arms()[arm].resized && Predicted(arm) < kHopeful * least;
+      if (arm == kSerial)
+        return Decision{arm, own < kPromising * least ? FullSize(arm) : SerialLook(), Why::kAgain, own};
+      const bool hopeful = own < kNotHopeless * least && !Arms()[arm].resized && Expected(arm, best) < kHopeful * least;
       if (own < kClose * least || hopeful) return Decision{arm, FullSize(arm), Why::kAgain, own};
     }
     return std::nullopt;
@@ -296,8 +307,8 @@ Adviser::Advice Adviser::Next(const BatchStatistics& looked, int workers, int64_
   const double rest = static_cast<double>(left - transactions) * accesses * decision.predicted;
   if (punctuation <= 0 && transaction_.count() > 0 && rest < kThoughtSeconds) transactions = left;
   const double predicted = decision.predicted * accesses * static_cast<double>(transactions);
-  const Advice advice{Arms()[decision.arm].strategy, transactions, predicted, decision.why, decision.arm, key,
-                      accesses, inputs};
+  const Advice advice{
+      Arms()[decision.arm].strategy, transactions, predicted, decision.why, decision.arm, key, accesses, inputs};
   last_best_.reset();
   if (decision.why == Why::kBest) {
     last_best_ = advice;
@@ -315,7 +326,8 @@ Adviser::Advice Adviser::Shaken(const BatchStatistics& statistics, int64_t limit
   Strategy strategy = Arms()[drawn % Arms().size()].strategy;
   if (strategy.cuts() && !statistics.may_cut) strategy.unit = Unit::kTransaction;
   const auto few = static_cast<int64_t>(1 + (drawn >> 32) % kMost);
-  return {.strategy = strategy, .transactions = std::min(few, limit), .why = Why::kTrial, .inputs = {statistics, costs_}};
+  return {
+      .strategy = strategy, .transactions = std::min(few, limit), .why = Why::kTrial, .inputs = {statistics, costs_}};
 }
 
 void Adviser::LearnCosts(const Advice& advice, const BatchReport& report, int workers) {

@@ -8,15 +8,16 @@
 //     Decide(statistics, learned costs, records) → decision             a pure function
 //
 //   first look     nothing is known: a few transactions in order
-//   calibration    what planning costs on this machine: a small batch, whatever may come of it; again, ever more rarely,
+//   calibration    what planning costs on this machine: a small batch, whatever may come of it; again, ever more
+//   rarely,
 //                  where nothing is planned for long
 //   trial          an arm that was never run, if it could win by the model (cost_model.h), the most promising first.
 //                  Relatives of an arm (another exploration, l-abort) are tried if that did well, sizes for the best
 //   again          arms that were close, and `serial` in any case, a few transactions of it; ever more rarely
 //   best           else
 //
-// Where functions are cheap the model says that no graph can win, and none is made. If the best suddenly takes much more
-// or less than it did, and does so again, all that is known of the others is forgotten.
+// Where functions are cheap the model says that no graph can win, and none is made. If the best suddenly takes much
+// more or less than it did, and does so again, all that is known of the others is forgotten.
 //
 // Looking costs time, too: while the best is run and nothing is to be tried, as many batches go without a look as make
 // it cheap. Batches with less work than a look is worth run in order.
@@ -71,10 +72,10 @@ std::span<const Arm> Arms();
 
 // What is known of an arm in a context.
 struct ArmRecord {
-  Recent seconds;          // per access
-  bool borrowed = false;   // from the context before: the next measurement replaces it
-  uint64_t last = 0;       // decision in which it ran last
-  uint64_t patience = 8;   // decisions until it is tried again
+  Recent seconds;         // per access
+  bool borrowed = false;  // from the context before: the next measurement replaces it
+  uint64_t last = 0;      // decision in which it ran last
+  uint64_t patience = 8;  // decisions until it is tried again
 
   bool known() const { return seconds.count() > 0; }
 };
@@ -136,7 +137,7 @@ class Adviser {
   LearnedCosts costs_;  // `serial`: of the last context
   Recent transaction_;  // seconds of one in order, whatever it does
   int calibrations_ = 0;
-  uint64_t planned_last_ = 0;          // decision in which a graph was made last
+  uint64_t planned_last_ = 0;           // decision in which a graph was made last
   uint64_t calibration_patience_ = 64;  // decisions without one, until what it costs is measured again
   double aborts_ = 0;
   std::optional<Advice> last_best_;  // may be repeated without a look

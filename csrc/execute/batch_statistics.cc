@@ -123,8 +123,8 @@ class Sample {
     found_.ld += own - 1;
     found_.td += waits;
     found_.degree_max = std::max(found_.degree_max, waits);
-    found_.pd += CountParametric(
-        code, [&](uint32_t use) { return count_[use]; }, [&](uint32_t use) { return waiting_[use]; });
+    found_.pd +=
+        CountParametric(code, [&](uint32_t use) { return count_[use]; }, [&](uint32_t use) { return waiting_[use]; });
     uint32_t before = 0;
     for (const Met& one : met_) before = std::max(before, rows_[one.place].transaction_path);
     const uint32_t path = before + static_cast<uint32_t>(own);
@@ -156,8 +156,7 @@ class Sample {
     }
     for (const Met& one : met_) {
       const uint32_t entry = operations.entry[one.use];
-      if (entry <= operations.exit[one.use] && rows_[one.place].writer)
-        Wait(rows_[one.place].chain, chain_of_[entry]);
+      if (entry <= operations.exit[one.use] && rows_[one.place].writer) Wait(rows_[one.place].chain, chain_of_[entry]);
     }
     for (size_t number = 0; number < count; ++number) {
       uint32_t path = reached_[number];
@@ -201,7 +200,8 @@ class Sample {
     uint32_t most = 0;
     for (const Row& one : rows_) most = std::max(most, one.met);
     for (uint32_t count : types_)
-      found_.mix = found_.mix * 9 + static_cast<uint32_t>((4 * count + found_.sample / 2) / std::max<int64_t>(found_.sample, 1));
+      found_.mix =
+          found_.mix * 9 + static_cast<uint32_t>((4 * count + found_.sample / 2) / std::max<int64_t>(found_.sample, 1));
     const std::vector<TransactionCode>& codes = input_.code.transactions;
     for (size_t type = 0; type < codes.size(); ++type) {
       if (types_[type + 1] > 0 && LaneMachine::CanRun(codes[type]))
@@ -255,7 +255,7 @@ class Sample {
   BatchStatistics found_;
   std::vector<Row> rows_;  // open addressing by name
   uint64_t rows_met_ = 0;
-  std::vector<uint32_t> types_;                      // transactions of each; the first are those that run nothing
+  std::vector<uint32_t> types_;                       // transactions of each; the first are those that run nothing
   std::vector<std::pair<uint32_t, uint32_t>> waits_;  // chains, by place: the second waits for the first
   uint32_t transaction_path_ = 0, operation_path_ = 0;
   // Of the present transaction:

@@ -18,10 +18,10 @@ inline constexpr int kUnits = 4;
 
 // Seconds; 0: not known yet.
 struct LearnedCosts {
-  double serial = 0;                        // of an access in order, of batches like this
+  double serial = 0;                         // of an access in order, of batches like this
   std::array<double, kUnits> planning = {};  // by unit, of an access: links, units, versions
   std::array<double, kUnits> dispatch = {};  // by unit, of an access: what a worker needs beyond `serial`
-  double barrier = 0;                       // of a stratum
+  double barrier = 0;                        // of a stratum
 
   // Of a unit that never ran, from what whole transactions took.
   double Planning(Unit unit) const;

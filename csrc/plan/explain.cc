@@ -67,7 +67,8 @@ std::vector<int64_t> WeightOfNodes(const Graph& graph, const OperationGraph& ope
     }
     const Operations& cut = *code_of(task)->operations;
     for (uint32_t use = 0; use < cut.exit.size(); ++use) {
-      if (cut.entry[use] <= cut.exit[use]) weights[first + cut.exit[use]] += IsOperation(graph, graph.first[task] + use);
+      if (cut.entry[use] <= cut.exit[use])
+        weights[first + cut.exit[use]] += IsOperation(graph, graph.first[task] + use);
     }
   }
   return weights;

@@ -33,7 +33,7 @@ struct DrawnAccess {
   Task task;
   uint32_t table;
   bool writes;
-  int64_t previous;                // TD: the one that it waits for; -1: none
+  int64_t previous;                 // TD: the one that it waits for; -1: none
   std::vector<int64_t> parametric;  // PD: likewise
   std::string key;
 };

@@ -254,8 +254,8 @@ BOOST_AUTO_TEST_CASE(of_recent_measurements_the_middle_one_counts) {
 // What a transaction takes: seconds, by kind of strategy.
 struct Costs {
   double serial, columns, strata, joins;
-  double operations = 1;     // f-schedule and c-schedule
-  double planning = 50e-9;   // of each access
+  double operations = 1;    // f-schedule and c-schedule
+  double planning = 50e-9;  // of each access
 
   double Of(const Strategy& strategy) const {
     if (IsSerial(strategy)) return serial;
@@ -403,8 +403,8 @@ BOOST_AUTO_TEST_CASE(a_batch_that_was_disturbed_is_not_the_end) {
 BOOST_AUTO_TEST_CASE(it_follows_a_workload_that_changes) {
   Stream stream;
   BOOST_TEST(IsColumns(stream.Settled(kSmooth)));
-  BOOST_TEST(IsJoins(stream.Settled(kDear)));      // the same context, other costs
-  BOOST_TEST(IsSerial(stream.Settled(kCheap)));    // the other way
+  BOOST_TEST(IsJoins(stream.Settled(kDear)));    // the same context, other costs
+  BOOST_TEST(IsSerial(stream.Settled(kCheap)));  // the other way
   BOOST_TEST(IsSerial(stream.Settled(kCheap, Scattered(kEpoch, /*mix=*/3))));
   BOOST_TEST(IsJoins(stream.Settled(kDear, Scattered(), /*epochs=*/3)));
 }

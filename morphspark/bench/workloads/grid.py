@@ -69,9 +69,7 @@ def _others(scale: Scale) -> Iterator[Entry]:
         yield _toll(scale, kind, cost_us)
 
 
-def _ledger(
-    scale: Scale, theta: float, aborts: float, kind: str, cost_us: float, events: int, **more: float
-) -> Entry:
+def _ledger(scale: Scale, theta: float, aborts: float, kind: str, cost_us: float, events: int, **more: float) -> Entry:
     def make() -> Workload:
         return Ledger(
             scale.count(events), scale.count(KEYS), theta, aborts, cost=cost_of(kind, cost_us), **more
