@@ -7,6 +7,7 @@
 #include "base/stage_clock.h"
 #include "output/verdicts.h"
 #include "plan/resolve.h"
+#include "program/foresight.h"
 #include "state/version_columns.h"
 
 namespace morphspark {
@@ -118,6 +119,7 @@ Status Engine::Apply(TableId table, std::span<const ColumnView> keys, std::span<
                      const ColumnView* deleted, std::span<const ColumnView> versions) {
   if (table >= tables_.size()) return Status::Invalid("apply: no such table");
   if (executed_) return Status::Invalid("apply: an executed epoch waits for Commit or Rollback");
+  const TableDoor::Writing writing(&door_);
   try {
     const Status status = tables_[table]->Apply(keys, values, deleted, &pool_, versions);
     const History* const history = tables_[table]->history();
@@ -156,7 +158,10 @@ Status Engine::Prepare(const EpochInput& input, Order* order, StageSeconds* seco
   seconds->order = clock.Lap();
   Classify(code, input.columns, input.rows, &pool_, &transactions_);
   seconds->classify = clock.Lap();
-  ResolveKeys(code, input.columns, transactions_, tables_, &pool_, &slots_);
+  {
+    const TableDoor::Writing writing(&door_);  // new keys get slots
+    ResolveKeys(code, input.columns, transactions_, tables_, &pool_, &slots_);
+  }
   seconds->resolve = clock.Lap();
   return Status::Ok();
 }
@@ -175,7 +180,7 @@ Status Engine::Run(const EpochInput& input, EpochResult* result) {
   reason_texts_.Reset(code.reasons);
   const Times times = TimesOf(input);
   const Piece events{{&code, input.columns, slots_, tables_, &returned, input.max_string_bytes, &reason_texts_, times,
-                      input.recompute},
+                      input.recompute, &door_},
                      {code, input.columns, order, transactions_, slots_}};
   if (code.triggers.empty()) {
     MORPHSPARK_RETURN_IF_ERROR(RunBatches(input, events, 0, order.running, result));
@@ -252,10 +257,11 @@ int Engine::Workers(const EpochInput& input) const {
 }
 
 // A window depends on all earlier writes of its rows, and with operations as units a write may be taken back that only
-// a later one has read. A transaction that roams leaves no versions behind where a table keeps them.
+// a later one has read. A transaction that roams, or may have to, leaves no versions behind where a table keeps them.
 bool Engine::Plannable(const EpochInput& input) const {
   const std::vector<TransactionCode>& transactions = input.code->transactions;
-  const bool roams = std::ranges::any_of(transactions, &TransactionCode::computes_keys);
+  const bool roams = std::ranges::any_of(
+      transactions, [](const TransactionCode& one) { return one.computes_keys && !one.foresight->exact; });
   const auto keeps = [](const auto& table) { return table->history() != nullptr; };
   if (roams && std::ranges::any_of(tables_, keeps)) return false;
   if (std::ranges::all_of(transactions, [](const auto& one) { return one.windows.empty(); })) return true;
@@ -309,6 +315,7 @@ Status Engine::RunBatch(const EpochInput& input, const Piece& piece, BatchReport
   const int64_t begin = report->begin, end = begin + report->transactions;
   StageClock clock;
   if (report->strategy.scheme == Scheme::kSerial) {
+    const TableDoor::Writing writing(&door_);
     MORPHSPARK_RETURN_IF_ERROR(RunSerial(piece.context, piece.plan.order, piece.plan.transactions, begin, end,
                                          next_stamp_, input.poll, &verdicts_));
   } else {
@@ -394,7 +401,10 @@ Status Engine::Fire(const EpochInput& input, int64_t until, Triggers* triggers, 
     for (const TriggerCode& trigger : code.triggers) {
       triggers->Collect(trigger, *boundary, &pool_, &firings_);
       if (firings_.rows == 0) continue;
-      ResolveKeys(code, firings_.columns, firings_.transactions, tables_, &pool_, &firing_slots_);
+      {
+        const TableDoor::Writing writing(&door_);
+        ResolveKeys(code, firings_.columns, firings_.transactions, tables_, &pool_, &firing_slots_);
+      }
       const auto begin = static_cast<int64_t>(order->rows.size());
       for (int64_t row = 0; row < firings_.rows; ++row) {
         order->rows.push_back(static_cast<BatchRow>(row));
@@ -404,7 +414,7 @@ Status Engine::Fire(const EpochInput& input, int64_t until, Triggers* triggers, 
       order->keyed = end;
       MakeRoom(end, returned);
       const Piece piece{{&code, firings_.columns, firing_slots_, tables_, returned, input.max_string_bytes,
-                         &reason_texts_, Times{nullptr, *boundary}, input.recompute},
+                         &reason_texts_, Times{nullptr, *boundary}, input.recompute, &door_},
                         {code, firings_.columns, *order, firings_.transactions, firing_slots_}};
       MORPHSPARK_RETURN_IF_ERROR(RunBatches(input, piece, begin, end, result));
       result->firings.push_back({begin, end, *boundary});
@@ -439,6 +449,7 @@ Status Engine::Changes(TableId table, std::vector<ColumnBuffers>* columns) {
 }
 
 void Engine::Commit() {
+  const TableDoor::Writing writing(&door_);
   executed_ = false;
   for (const auto& table : tables_) table->CommitEpoch(now_);
   next_stamp_ += epoch_stamps_;
@@ -447,9 +458,25 @@ void Engine::Commit() {
 }
 
 void Engine::Rollback() {
+  const TableDoor::Writing writing(&door_);
   executed_ = false;
   for (const auto& table : tables_) table->RollbackEpoch();
   epoch_stamps_ = 0;
+}
+
+Status Engine::ReadCommitted(std::span<const TableId> tables, std::vector<std::vector<ColumnBuffers>>* columns) {
+  for (TableId table : tables) {
+    if (table >= tables_.size()) return Status::Invalid("read: no such table");
+  }
+  const TableDoor::Reading reading(&door_);
+  try {
+    for (TableId table : tables) tables_[table]->ExportCommitted(&columns->emplace_back());
+  } catch (const std::bad_alloc&) {
+    return Status(StatusCode::kOutOfMemory, "not enough memory for a copy of these tables");
+  } catch (const std::length_error& error) {
+    return Status::Limit(error.what());
+  }
+  return Status::Ok();
 }
 
 Status Engine::BeginSnapshot() {

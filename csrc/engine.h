@@ -25,6 +25,7 @@
 #include "program/code.h"
 #include "state/snapshot.h"
 #include "state/table.h"
+#include "state/table_door.h"
 
 namespace morphspark {
 
@@ -100,6 +101,10 @@ class Engine {
   void Commit();
   void Rollback();
 
+  // All rows of these tables, key parts and value columns, as the last commit left them: all of one moment. On any
+  // thread, at any time: a running epoch goes on meanwhile, or waits for as long as the copy takes.
+  Status ReadCommitted(std::span<const TableId> tables, std::vector<std::vector<ColumnBuffers>>* columns);
+
   // All tables as they are now, between epochs; read between any later ones. One at a time.
   Status BeginSnapshot();
   Status ReadSnapshot(int64_t rows_max, SnapshotChunk* chunk);
@@ -139,6 +144,7 @@ class Engine {
   static constexpr int kInterleavedWorkersMax = 8;
 
   std::vector<std::unique_ptr<Table>> tables_;
+  TableDoor door_;                      // to all of them
   std::unique_ptr<Snapshot> snapshot_;  // null: none is open
   ThreadPool pool_;
   // Working memory of an epoch, kept so that the next one does not fault it in again.

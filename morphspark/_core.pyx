@@ -18,7 +18,7 @@ from morphspark cimport _native
 import pyarrow as pa
 
 from morphspark.callee import UserFailure
-from morphspark.errors import LateError, LimitError
+from morphspark.errors import ClosedError, LateError, LimitError
 
 cdef extern from "Python.h":
     int PyErr_CheckSignals() nogil
@@ -278,9 +278,10 @@ cdef fill_input(_native.EpochInput* epoch, vector[_native.ColumnView]* views, ve
 
 
 cdef class Engine:
-    """Tables and epochs. Not thread safe; the Python face locks."""
+    """Tables and epochs. Not thread safe but for `tables`; the Python face locks."""
 
     cdef _native.Engine* engine
+    cdef long readers  # threads that are in `tables`; the last of them frees what was closed
     cdef long process
     cdef readonly long commits
 
@@ -293,6 +294,7 @@ cdef class Engine:
         self.engine = new _native.Engine(specs, threads)
         self.process = getpid()
         self.commits = 0
+        self.readers = 0
 
     def __dealloc__(self):
         self._free()
@@ -302,10 +304,11 @@ cdef class Engine:
 
     cdef _free(self):
         # After a fork the child has the engine's memory but not its threads: joining them would wait for ever.
-        if self.engine != NULL and getpid() == self.process:
-            with nogil:
-                del self.engine
+        cdef _native.Engine* engine = self.engine
         self.engine = NULL
+        if engine != NULL and getpid() == self.process and self.readers == 0:
+            with nogil:
+                del engine
 
     def apply(self, uint32_t table, arrays, kinds, size_t versions):
         """Rows as they shall be: key parts, value columns, so many columns that only versions have and, if there is one
@@ -406,26 +409,34 @@ cdef class Engine:
         self.engine.EndSnapshot()
 
     def commit(self):
-        self.engine.Commit()
+        with nogil:  # a reader may have to leave first
+            self.engine.Commit()
         self.commits += 1
 
     def rollback(self):
-        self.engine.Rollback()
-
-    def table(self, uint32_t table, arrow_types):
-        """All rows of a table: one array per key part and value column."""
-        cdef const _native.Table* source = &self.engine.table(table)
-        cdef vector[uint32_t] slots
-        cdef _native.ColumnBuffers column
-        cdef size_t index
         with nogil:
-            slots = source.LiveSlots()
-        arrays = []
-        for index, arrow_type in enumerate(arrow_types):
+            self.engine.Rollback()
+
+    def tables(self, tables, arrow_types):
+        """All committed rows of some tables, all of one moment: one array per key part and value column of each. From any
+        thread, also while an epoch runs or the engine is closed."""
+        cdef _native.Engine* engine = self.engine
+        cdef vector[uint32_t] wanted = tables
+        cdef vector[vector[_native.ColumnBuffers]] columns
+        cdef _native.Status status
+        if engine == NULL:
+            raise ClosedError("the engine is closed; open a new one with app.open()")
+        self.readers += 1
+        try:
             with nogil:
-                column = _native.ExportTableColumn(source[0], slots, index, self.engine.pool())
-            arrays.append(export(move(column), arrow_type))
-        return arrays
+                status = _native.ReadCommitted(engine, wanted, &columns)
+        finally:
+            self.readers -= 1
+            if self.engine == NULL and self.readers == 0:  # closed meanwhile
+                with nogil:
+                    del engine
+        check(status)
+        return [export_all(columns[index], kinds) for index, kinds in enumerate(arrow_types)]
 
     def gather(self, array, int bits, int offset_bytes, order):
         """A column in another order, as canonical Arrow; `order` is None or int64 row numbers."""

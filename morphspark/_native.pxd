@@ -76,7 +76,6 @@ cdef extern from "state/table.h" namespace "morphspark" nogil:
 
     cdef cppclass Table:
         const TableSpec& spec()
-        vector[uint32_t] LiveSlots() except +
 
 
 cdef extern from "state/snapshot.h" namespace "morphspark" nogil:
@@ -268,8 +267,8 @@ cdef extern from "python_bridge.h" namespace "morphspark::bridge" nogil:
     void SetPoll(EpochInput* epoch, cbool (*poll)() noexcept)
     Status Apply(Engine* engine, uint32_t table, const vector[ColumnView]& columns, size_t versions) except +
     void PadColumns(const Code& code, vector[ColumnView]* columns) except +
-    ColumnBuffers ExportTableColumn(const Table& table, const vector[uint32_t]& slots, size_t column,
-                                    ThreadPool* pool) except +
+    Status ReadCommitted(Engine* engine, const vector[uint32_t]& tables,
+                         vector[vector[ColumnBuffers]]* columns) except +
     ColumnBuffers GatherColumn(const ArrowArray& array, int bits, int offset_bytes, cbool identity,
                                const int64_t* order, int64_t rows, ThreadPool* pool) except +
     cbool ColumnIsCanonical(const ArrowArray& array, int bits, int offset_bytes)

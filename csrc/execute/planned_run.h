@@ -8,6 +8,8 @@
 
 #include "execute/cost_model.h"
 #include "execute/explorer.h"
+#include "execute/foresee.h"
+#include "execute/lookahead.h"
 #include "execute/nest.h"
 #include "execute/operation_crew.h"
 #include "execute/planned_batch.h"
@@ -65,6 +67,20 @@ class PlannedRun {
   void Explore(const Strategy& strategy, const Input& input, ThreadPool* pool, PlannedBatch* batch,
                BatchReport* report);
 
+  // Plans and runs from `begin` on as far as it is planned at once; where that ends.
+  Status RunPiece(const Strategy& strategy, const Input& input, Lookahead::Way way, int64_t* begin, ThreadPool* pool,
+                  Verdicts* verdicts, BatchReport* report);
+  // Plans up to `end`, or to where it is cut.
+  void Plan(const Input& input, Lookahead::Way way, int64_t begin, int64_t* end, ThreadPool* pool);
+  Foreseen* LookAhead(const Input& input, int64_t begin, int64_t end, ThreadPool* pool);
+  // Of a transaction that was foreseen, and of how many.
+  bool Doubtful(size_t place) const;
+  size_t CountDoubtful() const;
+
+  Foreseer foreseer_;
+  Foreseen* foreseen_ = nullptr;  // null: nobody has looked
+  Lookahead lookahead_;
+  std::vector<ForeseenRow> remembered_;  // what was thought of the transaction that comes next
   Planner planner_;
   Graph graph_;
   BatchVersions versions_;
