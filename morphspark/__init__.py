@@ -32,8 +32,8 @@ __version__ = "0.1.0"
 __all__ = [
     "App", "ClosedError", "Config", "ConfigError", "Engine", "EpochError", "FencedError", "LateError", "LimitError",
     "MorphsparkError", "Program", "SchemaError", "Sink", "StateDirectory", "StateError", "TraceError",
-    "abs", "all", "any", "coalesce", "count", "each", "key", "max", "mean", "min", "require", "sum", "udf", "when", "where",
-    "window",
+    "abs", "all", "any", "coalesce", "count", "each", "key", "max", "mean", "min", "require", "sum", "udf", "when",
+    "where", "window",
 ]  # fmt: skip
 
 

@@ -67,7 +67,10 @@ def function_of(spec: FunctionSpec) -> Any:
 def check_call(spec: FunctionSpec, given: Sequence[Type]) -> None:
     """Fail unless the function takes arguments of these types; compiles it, if it is to be."""
     for kind in given:
-        if kind.element is not None:
+        if kind.name == "array":
+            assert kind.element is not None
+            kind = kind.element
+        elif kind.element is not None:
             raise Mismatch(f"{spec.name} takes single values, not {kind}; call it inside of ms.each")
         if spec.kind != "python" and kind not in (*jit.COMPILED_TYPES, types.UNKNOWN, types.NULL):
             hint = "; multiply by 1.0 to make it a float64, or" if kind.name == "decimal" else ";"
@@ -153,8 +156,10 @@ class Compiled(Callee):
 
     def call(self, given: Sequence[Any]) -> tuple[Any, ...]:
         codes = ["dq" if kind == types.FLOAT64 else "qq" for kind in self.given]
+        arrays = self._arguments(given)
+        pairs = [(one.ctypes.data, len(one)) if isinstance(one, np.ndarray) else (one, 0) for one in arrays]
         words = ctypes.create_string_buffer(
-            struct.pack("<" + "".join(codes), *(word for value in given for word in (value, 0)))
+            struct.pack("<" + "".join(codes), *(word for pair in pairs for word in pair))
         )
         results = ctypes.create_string_buffer(16 * len(self.results))
         at, to = ctypes.addressof(words), ctypes.addressof(results)
@@ -165,12 +170,16 @@ class Compiled(Callee):
             bool(value) if kind == types.BOOL else value for value, kind in zip(found[::2], self.results, strict=True)
         )
 
+    def _arguments(self, given: Sequence[Any]) -> list[Any]:
+        kinds = zip(given, self.given, strict=True)
+        return [one if kind.element is None else _machine_array(one, kind.element) for one, kind in kinds]
+
     def _why(self, given: Sequence[Any]) -> str:
         """The words of the exception: numba keeps them for callers from Python only."""
         if self._jitted is None:
             self._jitted = jit.jitted(self.function)
         try:
-            self._jitted(*given)
+            self._jitted(*self._arguments(given))
         except Exception as error:
             return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         return "failed"
@@ -203,7 +212,10 @@ class Vector(Callee):
 
     def call(self, given: Sequence[Any]) -> tuple[Any, ...]:
         started = time.perf_counter()
-        columns = [_array([value], kind) for value, kind in zip(given, self.given, strict=True)]
+        columns = [
+            [_array(value, kind.element)] if kind.element else _array([value], kind)
+            for value, kind in zip(given, self.given, strict=True)
+        ]
         try:
             return tuple(one.tolist()[0] for one in self._arrays(columns, 1))
         finally:
@@ -273,6 +285,8 @@ class _Unfit(Exception):
 
 
 def _to_python(value: Any, kind: Type) -> Any:
+    if kind.element is not None:
+        return [_to_python(one, kind.element) for one in value]
     if kind == types.TIMESTAMP:
         return _EPOCH + datetime.timedelta(microseconds=value)
     if kind.name == "decimal":
@@ -334,6 +348,11 @@ def _decimal(value: Any, kind: Type) -> int:
 
 
 # ------------------------------------------------------------------------------------------------ numpy values
+
+
+def _machine_array(column: list[Any], kind: Type) -> np.ndarray:
+    """As compiled functions see it: timestamps are integers."""
+    return np.array(column, "int64" if kind == types.TIMESTAMP else _DTYPES[kind.name])
 
 
 def _array(column: list[Any], kind: Type) -> np.ndarray:

@@ -18,6 +18,7 @@ from .types import (
     TIMESTAMP,
     UNKNOWN,
     Type,
+    array_of,
     between,
 )
 
@@ -94,6 +95,8 @@ def window_type(kind: str, column: Type) -> Type:
         return INT64
     if kind in ("first", "last"):
         return column
+    if kind == "values":
+        return array_of(column)
     try:
         return reduction_type(kind, column)
     except Mismatch:
@@ -137,7 +140,9 @@ def check_candidates(given: Type, table: TableSpec) -> None:
     if given in (UNKNOWN, NULL):
         return
     if given.element is None:
-        raise Mismatch(f"among= takes a list column or a Python list of keys, not {given}; for one candidate write [it]")
+        raise Mismatch(
+            f"among= takes a list column or a Python list of keys, not {given}; for one candidate write [it]"
+        )
     check_key(given.element, table.key[0][1], f"a candidate for the key of {table.name!r}")
 
 

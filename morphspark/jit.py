@@ -10,6 +10,7 @@ Compiled entries are kept in memory, and on the disk where a fingerprint tells a
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import importlib.util
 import logging
@@ -107,14 +108,42 @@ def _signature() -> Any:
 def _numba_type(kind: Type) -> Any:
     import numba
 
+    if kind.element is not None:
+        return numba.types.Array(_numba_type(kind.element), 1, "C")
     return {"bool": numba.types.boolean, "float64": numba.types.float64}.get(kind.name, numba.types.int64)
+
+
+@functools.cache
+def _array_reader(element: Type) -> Any:
+    """Native code that makes an array of an address and how many values lie there."""
+    import numba
+    from numba.extending import intrinsic
+
+    kind = _numba_type(element)
+
+    @intrinsic
+    def pointer(typing: Any, address: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            return builder.inttoptr(values[0], context.get_value_type(signature.return_type))
+
+        return numba.types.CPointer(kind)(numba.types.int64), generate
+
+    @numba.njit
+    def read(address: Any, count: Any) -> Any:
+        return numba.carray(pointer(address), (count,))
+
+    return read
 
 
 def _entry_source(given: Sequence[Type], results: Sequence[Type]) -> str:
     """A value is two words, so argument i has number 2 i."""
     read = {"bool": "words[{}] != 0", "float64": "floats[{}]"}
     write = {"bool": "result_words[{}] = 1 if {} else 0", "float64": "result_floats[{}] = {}"}
-    arguments = ", ".join(read.get(kind.name, "words[{}]").format(2 * i) for i, kind in enumerate(given))
+    arrays = "array_of_{kind}(words[{}], words[{next}])"
+    arguments = ", ".join(
+        (arrays if kind.element else read.get(kind.name, "words[{}]")).format(2 * i, kind=kind.element, next=2 * i + 1)
+        for i, kind in enumerate(given)
+    )
     values = ["value"] if len(results) == 1 else [f"value[{i}]" for i in range(len(results))]
     lines = [
         write.get(kind.name, "result_words[{}] = {}").format(2 * i, value)
@@ -208,6 +237,9 @@ def _is_compiled(path: Path) -> bool:
 def _load(source: str, path: Path | None, inner: Any) -> Any:
     module = ModuleType("morphspark_entry" if path is None else path.stem)
     module.inner = inner  # type: ignore[attr-defined]
+    for element in COMPILED_TYPES:
+        if f"array_of_{element}(" in source:
+            setattr(module, f"array_of_{element}", _array_reader(element))
     if path is not None:
         module.__file__ = str(path)
         sys.modules[module.__name__] = module  # numba looks it up by name when it loads what it has kept

@@ -114,9 +114,23 @@ OPS = {
         ]
     )
 }
-FAILURES = ("null0", "null1", "null2", "overflow", "division", "key", "missing", "exists", "list", "require", "udf", "outside")
+FAILURES = (
+    "null0",
+    "null1",
+    "null2",
+    "overflow",
+    "division",
+    "key",
+    "missing",
+    "exists",
+    "list",
+    "require",
+    "udf",
+    "outside",
+)
 REDUCTIONS = ("sum", "count", "min", "max", "mean", "any", "all")
-WINDOW_AGGREGATES = ("sum", "count", "min", "max", "mean", "first", "last", "nunique")
+WINDOW_AGGREGATES = ("sum", "count", "min", "max", "mean", "first", "last", "nunique", "values")
+ARRAY_MARK = 16  # as in csrc/program/user_function.h
 WINDOW_BY = {"time": 0, "int": 0, "rows": 1, "trigger": 2}
 NO_TABLE = 2**32 - 1
 WORK_KINDS = ("smooth", "branchy")
@@ -129,6 +143,9 @@ _ARITHMETIC = {"add": "Add", "sub": "Sub", "mul": "Mul", "div": "Div", "floordiv
 
 
 def kind_code(kind: Type) -> int:
+    if kind.name == "array":
+        assert kind.element is not None
+        return ARRAY_MARK + kind_code(kind.element)
     return KINDS.index(kind.name)
 
 

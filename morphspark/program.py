@@ -397,7 +397,8 @@ def reasons(transaction: Transaction) -> list[dict[str, str]]:
     """For each step, the `_reason` of every way in which it can fail: failure → text.
 
     Failures: `null0`, `null1`, … (operand i is null), `overflow`, `division`, `key`, `outside`, `missing`,
-    `exists`, `list`, `require`, `udf` (where the function itself says no more). Both engines take their texts from here.
+    `exists`, `list`, `require`, `udf` (where the function itself says no more). Both engines take their texts from
+    here.
     """
     show = Renderer(transaction)
     return [_step_reasons(step, index, show) for index, step in enumerate(transaction.steps)]

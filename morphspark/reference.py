@@ -6,7 +6,7 @@ Where the two disagree, read this file and `values.py` beside the semantics and 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -42,6 +42,8 @@ def open_reference(app: App, config: Config | None = None, path: Any = None, **o
 
 
 class ReferenceCore:
+    reads_beside = False
+
     def __init__(self, tables: tuple[TableSpec, ...], config: Config):
         self._specs = tables
         self._tables: dict[str, dict[Key, Row]] = {table.name: {} for table in tables}
@@ -183,9 +185,11 @@ class ReferenceCore:
         if self._before is not None:
             (self._tables, self._versions, self._sequence), self._before = self._before, None
 
-    def table(self, table: TableSpec) -> pa.Table:
-        rows = [(*key, *row) for key, row in self._tables[table.name].items()]
-        return pa.Table.from_batches([_batch_of(table, rows)])
+    def tables(self, tables: Sequence[TableSpec]) -> list[pa.Table]:
+        return [pa.Table.from_batches([_batch_of(table, self._rows(table))]) for table in tables]
+
+    def _rows(self, table: TableSpec) -> list[tuple[Any, ...]]:
+        return [(*key, *row) for key, row in self._tables[table.name].items()]
 
     def gather(self, column: pa.Array, order: pa.Array | None) -> pa.Array:
         return canonical(column if order is None else decoded(column).take(order))

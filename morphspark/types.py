@@ -2,6 +2,7 @@
 
     bool  int64  float64  string  timestamp  decimal(p, s)      values
     list<T>                                                     event columns only
+    array<T>                                                    the values of a window, for a user function
     row                                                         a handle; reads nothing by itself
     null                                                        an all-null column, or None: takes any type
     unknown                                                     an event column before the first batch
@@ -33,7 +34,7 @@ class Type:
         if self.name == "decimal":
             return f"decimal({self.precision}, {self.scale})"
         if self.element is not None:
-            return f"list<{self.element}>"
+            return f"{self.name}<{self.element}>"
         return self.name
 
     @property
@@ -66,6 +67,10 @@ def between(scale: int) -> Type:
 
 def list_of(element: Type) -> Type:
     return Type("list", element=element)
+
+
+def array_of(element: Type) -> Type:
+    return Type("array", element=element)
 
 
 def parse(text: str | pa.DataType | Type, what: str) -> Type:

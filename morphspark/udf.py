@@ -45,6 +45,10 @@ class Function:
         tracer = trace.active_tracer()
         return self.function(*args, **kwargs) if tracer is None else self._traced(tracer, args, kwargs)
 
+    def over(self, values: Value, more: Sequence[Any]) -> Any:
+        """Called with the values of a window, and perhaps with more."""
+        return self._traced(values.tracer, (values, *more), {})
+
     def _traced(self, tracer: trace.Tracer, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         given = self._arguments(args, kwargs)
         what = f"an argument of {self.__name__}"
@@ -86,6 +90,9 @@ def udf(
 
     vector    it takes numpy arrays and returns one (or several) of the same length, row by row
     python    it takes and returns Python values, None for null; slow, as it needs the GIL for every event
+
+    `speeds[k].over("5 min").speed.apply(f, …)` calls it with the values of a window, the oldest first: a numpy array; of
+    a python=True function a list; of a vector=True function a list of arrays, one for each row of the others.
     """
     if callable(results) or results is None:
         raise TraceError(f"a function needs the type that it returns: write {_EXAMPLE}")

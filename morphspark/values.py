@@ -197,6 +197,8 @@ def window(kind: str, values: list[Any], given: Type, result: Type) -> Any:
     """An aggregate of the versions in a window, the oldest first."""
     if kind in ("first", "last"):
         return None if not values else values[0 if kind == "first" else -1]
+    if kind == "values":
+        return values
     if kind == "nunique":
         return len({_one_of_equals(value) for value in values})
     return reduce(kind, values, given, result)

@@ -18,6 +18,7 @@ from .program import Element, Ref, TableSpec, Transaction
 from .spans import Kept, Span, SpanError, Trigger, check_clock, kept, parse_rows, parse_span
 from .trace import Row, Scope, Tracer, current_tracer, trace_error, unknown_name
 from .types import Type
+from .udf import Function
 
 START, END, KEY = "w.start", "w.end", "w.key"  # what a firing has in place of an event's columns
 
@@ -60,7 +61,7 @@ AGGREGATES = infer.WINDOW_AGGREGATES
 
 @refuses_operators
 class WindowColumn(Traced):
-    """Of a window: `.mean()`, `.sum()`, `.count()`, `.min()`, `.max()`, `.first()`, `.last()`, `.nunique()`."""
+    """Of a window: `.mean()`, `.sum()`, `.count()`, `.min()`, `.max()`, `.first()`, `.last()`, `.nunique()`, `.apply(f)`."""
 
     __slots__ = ("_column", "_type", "_window")
 
@@ -72,7 +73,14 @@ class WindowColumn(Traced):
             return Method(name, lambda: self._aggregate(name))
         if name.startswith("__"):
             raise AttributeError(name)
-        raise trace_error(f"a window has no {name!r}; it has {', '.join(f'{one}()' for one in AGGREGATES)}")
+        has = ", ".join(f"{one}()" for one in AGGREGATES)
+        raise trace_error(f"a window has no {name!r}; it has {has} and apply(function)")
+
+    def apply(self, function: Any, /, *more: Any) -> Any:
+        """What a user function gives for the values in the window, the oldest first; `more` are further arguments."""
+        if not isinstance(function, Function):
+            raise trace_error(f'apply(…) takes a function that is decorated with @ms.udf("float64"), not {function!r}')
+        return function.over(self._aggregate("values"), more)
 
     def _aggregate(self, kind: str) -> Value:
         window = self._window
@@ -157,7 +165,9 @@ def _collect_loop(tracer: Tracer, table: TableSpec, row: Row, rows: Value) -> No
     scope, operand = row._handle.scope, row._handle.operand
     assert isinstance(operand, Ref)
     named = tracer.steps[operand.step].args
-    simple = tracer.steps[operand.step].op == "row" and all(not isinstance(one, Ref) or one.step < scope.loop for one in named)
+    simple = tracer.steps[operand.step].op == "row" and all(
+        not isinstance(one, Ref) or one.step < scope.loop for one in named
+    )
     if scope.parent is None or not tracer.is_open(scope.parent) or not simple:
         raise trace_error(
             "the rows of ms.window are named by elements of one ms.each, event columns and constants: "
@@ -232,15 +242,11 @@ def trace_trigger(
     trigger: Trigger,
     tables: Mapping[str, TableSpec],
     clock: Type,
-    events: Mapping[str, Type] | None,
 ) -> Transaction:
-    """What a trigger's function does. `events` are the columns of events, whose names it can't return."""
+    """What a trigger's function does."""
     each = tables[trigger.each] if trigger.each else None
     columns = firing_columns(trigger, tables, clock)
     traced = trace.trace(function, (), columns, tables, clock, lambda tracer: Firing(tracer, trigger, each))
-    for name, _ in traced.returns:
-        if events is not None and name in events:
-            raise TraceError(f"{traced.name}: returned column {name!r} has the name of an event column; rename it")
     for step in traced.steps:
         if step.table == trigger.each and step.op in ("write", "insert", "delete"):
             raise TraceError(

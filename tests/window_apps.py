@@ -22,6 +22,37 @@ AGGREGATES = {
     "x": ["min", "max", "first", "last", "nunique", "count"],
     "b": ["first", "last", "nunique", "count"],
 }
+# What is applied to the values of a window, by column: functions of all kinds, some of which fail.
+APPLIED = {"f": ["weighed", "steps"], "n": ["mixed", "listed"], "d": ["listed"], "x": ["listed"], "b": ["true"]}
+FUNCTIONS = """
+@ms.udf("float64")
+def weighed(values):
+    sum = 0.0
+    for i in range(len(values)):
+        sum += values[i] * (i + 1)
+    return sum
+
+@ms.udf("float64", vector=True)
+def steps(windows):
+    return [float(len(one)) for one in windows]
+
+@ms.udf("int64")
+def mixed(values):
+    if len(values) == 4:
+        raise ValueError("four")
+    sum = 0
+    for value in values:
+        sum = sum * 31 + value
+    return sum
+
+@ms.udf("string", python=True)
+def listed(values):
+    return " ".join(map(str, values))
+
+@ms.udf("int64")
+def true(values):
+    return values.sum()
+""".splitlines()
 
 
 class Maker:
@@ -31,6 +62,7 @@ class Maker:
         self.retain = chance.choice([None, 12, 12, 20])
         self.key = chance.choice(list(KEYS))
         self.returned = 0
+        self.applies = chance.random() < 0.3
 
     def span(self, most: int = 12) -> str:
         return self.text(self.chance.randint(1, most))
@@ -40,6 +72,8 @@ class Maker:
 
     def aggregate(self, window: str) -> str:
         column = self.chance.choice("ffnndxb")
+        if self.applies and self.chance.random() < 0.25:
+            return f"{window}.{column}.apply({self.chance.choice(APPLIED[column])})"
         return f"{window}.{column}.{self.chance.choice(AGGREGATES[column])}()"
 
     def window(self, keys: list[str]) -> str:
@@ -70,6 +104,7 @@ class Maker:
         order = chance.choice(['"ts"', '"ts"', '["ts", "seq"]'])
         late = chance.choice(["admit", "admit", "divert"])
         lines = [
+            *(FUNCTIONS if self.applies else []),
             f'app = ms.App("generated", order_by={order}, late="{late}")',
             f't = app.table("t", key={key}, columns={columns}{default}{retain})',
             f'u = app.table("u", key={key}, columns={{"n": "int64"}}, default={{"n": 0}})',

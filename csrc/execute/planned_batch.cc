@@ -5,13 +5,14 @@
 namespace morphspark {
 
 PlannedBatch::PlannedBatch(const BatchContext& context, const Order& order, std::span<const TransactionId> transactions,
-                           const Graph& graph, BatchVersions* versions, Verdicts* verdicts)
+                           const Graph& graph, BatchVersions* versions, Verdicts* verdicts, TableDoor* door)
     : context_(context),
       order_(order),
       transactions_(transactions),
       graph_(graph),
       versions_(versions),
-      verdicts_(verdicts) {}
+      verdicts_(verdicts),
+      door_(door) {}
 
 const TransactionCode* PlannedBatch::CodeOf(Task task) const {
   const TransactionId id = TypeOf(task);
@@ -34,6 +35,8 @@ void PlannedBatch::Worker::Run(Task task, bool final) {
       batch_.verdicts_->status[position] = TransactionStatus::kUnmatched;
     } else {
       const TransactionCode& code = batch_.context_.code->transactions[batch_.transactions_[row]];
+      const bool roams = code.computes_keys && !batch_.graph_.roamers.empty();
+      const TableDoor::Writing writing(roams ? batch_.door_ : nullptr);
       machine_.rows().Enter(task);
       batch_.Conclude(task, machine_.Run(code, row, position), final);
     }

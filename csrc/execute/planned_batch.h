@@ -15,13 +15,14 @@
 #include "program/lane_machine.h"
 #include "program/machine.h"
 #include "state/planned_rows.h"
+#include "state/table_door.h"
 
 namespace morphspark {
 
 class PlannedBatch {
  public:
   PlannedBatch(const BatchContext& context, const Order& order, std::span<const TransactionId> transactions,
-               const Graph& graph, BatchVersions* versions, Verdicts* verdicts);
+               const Graph& graph, BatchVersions* versions, Verdicts* verdicts, TableDoor* door = nullptr);
 
   const Graph& graph() const { return graph_; }
   const BatchContext& context() const { return context_; }
@@ -29,9 +30,7 @@ class PlannedBatch {
   int64_t Position(Task task) const { return graph_.begin + task; }
   BatchRow Row(Task task) const { return order_.Row(Position(task)); }
   // Its type; kUnmatched where there is nothing to run (no order key, no match).
-  TransactionId TypeOf(Task task) const {
-    return Position(task) < order_.keyed ? transactions_[Row(task)] : kUnmatched;
-  }
+  TransactionId TypeOf(Task task) const { return graph_.type[task]; }
   // What the transaction runs; null where there is nothing to run.
   const TransactionCode* CodeOf(Task task) const;
 
@@ -107,6 +106,7 @@ class PlannedBatch {
   const Graph& graph_;
   BatchVersions* versions_;
   Verdicts* verdicts_;
+  TableDoor* const door_;  // open; who roams closes it, as it changes tables before the batch ends
   // Relaxed: it only saves work; `Finish` reads the rest under the mutex, after all workers.
   std::atomic<bool> stopped_{false};
   std::mutex mutex_;

@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "base/stage_clock.h"
+#include "execute/adviser.h"
 #include "execute/chain_explorer.h"
 #include "execute/nested_crews.h"
 #include "execute/repair.h"
@@ -43,6 +44,12 @@ class TimedCrew : public Crew {
   std::vector<Spent> seconds_;
 };
 
+// Are units of the strategy parts of transactions?
+bool RunsInParts(const Strategy& strategy, std::span<const Strategy> nested) {
+  return strategy.scheme == Scheme::kTstream || strategy.cuts() ||
+         (strategy.scheme == Scheme::kNested && std::ranges::any_of(nested, &Strategy::cuts));
+}
+
 }  // namespace
 
 void BatchReport::Add(const BatchReport& other) {
@@ -66,7 +73,7 @@ void BatchReport::Add(const BatchReport& other) {
   version_bytes = std::max(version_bytes, other.version_bytes);
 }
 
-Status PlannedRun::Run(const Strategy& strategy, const Input& input, ThreadPool* pool, Verdicts* verdicts,
+Status PlannedRun::Run(Strategy strategy, const Input& input, ThreadPool* pool, Verdicts* verdicts,
                        BatchReport* report) {
   const bool looks = Foreseer::CanLook(input.plan.code);
   const Lookahead::Way way = looks ? lookahead_.Next() : Lookahead::Way::kRoam;
@@ -88,11 +95,16 @@ Status PlannedRun::RunPiece(const Strategy& strategy, const Input& input, Lookah
   report->construct = clock.Lap();
   BatchContext context = input.context;
   context.rows = graph_.rows;
-  PlannedBatch batch(context, input.plan.order, input.plan.transactions, graph_, &versions_, verdicts);
+  context.door = nullptr;  // open while it explores: nothing is written to the tables
+  TableDoor* const door = input.context.door;
+  PlannedBatch batch(context, input.plan.order, input.plan.transactions, graph_, &versions_, verdicts, door);
   Explore(strategy, input, pool, &batch, report);
   clock.Lap();
   const auto unforeseen = std::ranges::count_if(graph_.foreseen, [&](Task task) { return batch.Unforeseen(task); });
-  report->redone += Repair(&batch, planner_);
+  if (unforeseen > 0) {
+    const TableDoor::Writing writing(door);  // who is put right may name new rows
+    report->redone += Repair(&batch, planner_);
+  }
   batch.Settle();
   report->redo += clock.Lap();
   if (way == Lookahead::Way::kTrust)
@@ -102,7 +114,10 @@ Status PlannedRun::RunPiece(const Strategy& strategy, const Input& input, Lookah
     lookahead_.Ran(static_cast<int64_t>(graph_.foreseen.size()), unforeseen);
   }
   MORPHSPARK_RETURN_IF_ERROR(batch.Finish());
-  versions_.Install();
+  {
+    const TableDoor::Writing writing(door);
+    versions_.Install();
+  }
   report->install = clock.Lap();
   report->accesses = graph_.accesses();
   report->graph_bytes = GraphBytes();
@@ -114,7 +129,7 @@ Status PlannedRun::RunPiece(const Strategy& strategy, const Input& input, Lookah
 void PlannedRun::Plan(const Input& input, Lookahead::Way way, int64_t begin, int64_t* end, ThreadPool* pool) {
   PlanInput plan = input.plan;
   if (way == Lookahead::Way::kCut) *end = std::min(*end, begin + lookahead_.Reach());
-  foreseen_ = way == Lookahead::Way::kRoam ? nullptr : foreseer_.Look(plan, input.context, begin, *end, pool);
+  foreseen_ = way == Lookahead::Way::kRoam ? nullptr : LookAhead(input, begin, *end, pool);
   plan.foreseen = foreseen_;
   planner_.Plan(plan, begin, *end, pool, &graph_);
   if (way != Lookahead::Way::kCut) return;
@@ -133,13 +148,21 @@ void PlannedRun::Plan(const Input& input, Lookahead::Way way, int64_t begin, int
   }
 }
 
+Foreseen* PlannedRun::LookAhead(const Input& input, int64_t begin, int64_t end, ThreadPool* pool) {
+  const TableDoor::Writing writing(input.context.door);  // new keys get slots
+  BatchContext context = input.context;
+  context.door = nullptr;  // many threads look, and none of them opens it
+  return foreseer_.Look(input.plan, context, begin, end, pool);
+}
+
 // Whether an earlier transaction may write a row that its keys depend on. Of a row that is not there yet nobody knows
 // which of those that it names it is.
 bool PlannedRun::Doubtful(size_t place) const {
   const Task task = foreseen_->tasks[place];
   return std::ranges::any_of(foreseen_->ReadsAt(place), [&](const ReadRow& read) {
     for (Access access = graph_.first[task]; access < graph_.first[task + 1]; ++access) {
-      const bool same = graph_.table[access] == read.table && (read.slot == kNoSlot || graph_.slot[access] == read.slot);
+      const bool same =
+          graph_.table[access] == read.table && (read.slot == kNoSlot || graph_.slot[access] == read.slot);
       if (same && graph_.previous[access] != kBase) return true;
     }
     return false;
@@ -179,18 +202,33 @@ void PlannedRun::Explore(const Strategy& strategy, const Input& input, ThreadPoo
     drive(MakeExplorer(exploration, units_, watched(crew), workers, &explorer_memory_));
     if (exploration != Exploration::kNs) report->levels = explorer_memory_.strata.levels();
   };
+  const auto plan_operations = [&](const Policies& policies) {
+    std::vector<const Operations*>& cuts = operation_memory_.graph.cuts;
+    cuts.assign(input.plan.code.transactions.size(), nullptr);
+    for (size_t type = 0; type < cuts.size(); ++type) {
+      const Operations& operations = *input.plan.code.transactions[type].operations;
+      if (policies.Of(static_cast<TransactionId>(type)).cuts() && !operations.list.empty()) cuts[type] = &operations;
+    }
+    FindOperations(graph_, pool, &operation_memory_.graph);
+    report->plan += clock.Lap();
+  };
   const auto count_units = [&](const UnitGraph& units) {
     report->dependencies = units.first[units.units];
     report->units = units.units;
   };
 
-  // Who roams must find everything before it settled, so nothing runs in parts.
-  const bool whole = !graph_.roamers.empty();
+  // Who roams must find everything before it settled. A window depends on all writes of its rows that are before it, and
+  // with operations as units one of them may be taken back that only a later one has read. So nothing runs in parts.
+  const bool whole = !graph_.roamers.empty() || graph_.reads_windows;
+  if (whole && RunsInParts(strategy, input.nested)) report->why = static_cast<uint32_t>(Why::kWhole);
   if (whole && (strategy.scheme == Scheme::kTstream || strategy.cuts())) {
+    report->strategy.scheme = Scheme::kExplore;
+    report->strategy.unit = Unit::kTransaction;
     TransactionCrew crew(batch, workers);
     run_transactions(strategy.exploration, &crew);
   } else if (strategy.scheme == Scheme::kTstream) {
     const Policies policies(Strategy{.unit = Unit::kOperation});
+    plan_operations(policies);
     OperationCrew crew(batch, policies, /*strata=*/false, workers, &operation_memory_);
     const OperationGraph& operations = operation_memory_.graph;
     FindRawChains(graph_, operations, &operation_memory_.chains);
@@ -212,6 +250,7 @@ void PlannedRun::Explore(const Strategy& strategy, const Input& input, ThreadPoo
       if (whole && one.cuts()) one.unit = Unit::kTransaction;
     }
     const Policies policies(std::move(by_type));
+    plan_operations(policies);
     NestedCrews crews(batch, policies, workers, input.lanes_min, &operation_memory_, &lane_memory_,
                       &nest_memory_.group_of);
     count_units(crews.operations().units());
@@ -232,6 +271,7 @@ void PlannedRun::Explore(const Strategy& strategy, const Input& input, ThreadPoo
     drive(MakeTicketExplorer(strategy.scheme, graph_, watched(&crew), workers));
   } else if (strategy.cuts()) {
     const Policies policies(strategy);
+    plan_operations(policies);
     OperationCrew crew(batch, policies, strategy.exploration == Exploration::kBfs, workers, &operation_memory_);
     count_units(crew.units());
     drive(MakeExplorer(strategy.exploration, crew.units(), watched(&crew), workers, &explorer_memory_));

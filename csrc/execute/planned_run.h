@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "execute/cost_model.h"
 #include "execute/explorer.h"
 #include "execute/foresee.h"
 #include "execute/lookahead.h"
@@ -16,16 +17,6 @@
 #include "plan/graph.h"
 
 namespace morphspark {
-
-// What a decision was made from, as far as it was known; see adviser.h.
-struct DecisionInputs {
-  double accesses = 0;       // per transaction, of a sample
-  double same_row = 0;       // share of the sample that meets the row most often met
-  double distinct_rows = 0;  // share of the sample's accesses that meet a row for the first time
-  double aborts = 0;         // share of the batch before
-  double serial = 0;         // seconds that an access takes with `serial`
-  double planning = 0;       // seconds that planning and installing an access take
-};
 
 // What a batch was and took. Times of workers are added up over them.
 struct BatchReport {
@@ -69,7 +60,8 @@ class PlannedRun {
     const Poll& poll;
     std::span<const Strategy> nested = {};  // by type of transaction, for Scheme::kNested
   };
-  Status Run(const Strategy& strategy, const Input& input, ThreadPool* pool, Verdicts* verdicts, BatchReport* report);
+  // Says in the report if it could not do what the strategy asks for, and did something else.
+  Status Run(Strategy strategy, const Input& input, ThreadPool* pool, Verdicts* verdicts, BatchReport* report);
 
  private:
   uint64_t GraphBytes() const;
@@ -81,6 +73,7 @@ class PlannedRun {
                   Verdicts* verdicts, BatchReport* report);
   // Plans up to `end`, or to where it is cut.
   void Plan(const Input& input, Lookahead::Way way, int64_t begin, int64_t* end, ThreadPool* pool);
+  Foreseen* LookAhead(const Input& input, int64_t begin, int64_t end, ThreadPool* pool);
   // Of a transaction that was foreseen, and of how many.
   bool Doubtful(size_t place) const;
   size_t CountDoubtful() const;

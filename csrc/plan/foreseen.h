@@ -20,6 +20,7 @@ struct Foreseen {
   std::span<const ForeseenRow> RowsAt(size_t place) const {
     return std::span(rows).subspan(first_row[place], first_row[place + 1] - first_row[place]);
   }
+  std::span<const ForeseenRow> RowsOf(Task task) const { return RowsAt(PlaceOf(task)); }
   std::span<const ReadRow> ReadsAt(size_t place) const {
     return std::span(reads).subspan(first_read[place], first_read[place + 1] - first_read[place]);
   }

@@ -52,20 +52,38 @@ struct Graph {
   int64_t begin = 0;  // position of the first transaction
   Task tasks = 0;
 
-  Scratch<Access> first;                     // by task, and one more: its accesses are [first[t], first[t + 1])
-  Scratch<Slot> slot;                        // by access
-  Scratch<Task> owner;                       // by access
-  Scratch<uint16_t> table;                   // by access
-  Scratch<uint8_t> flags;                    // by access
-  Scratch<Access> previous;                  // by access; kBase: no earlier write in this batch
+  Scratch<Access> first;        // by task, and one more: its accesses are [first[t], first[t + 1])
+  Scratch<Slot> slot;           // by access
+  Scratch<Task> owner;          // by access
+  Scratch<uint16_t> table;      // by access
+  Scratch<uint8_t> flags;       // by access
+  Scratch<Access> previous;     // by access; kBase: no earlier write in this batch
+  Scratch<Access> earlier;      // by access: the latest earlier access of its row, kBase: it is the first
+  Scratch<TransactionId> type;  // by task; kUnmatched: nothing runs
+  Scratch<uint8_t> aliased;     // by task: two of its sites name one row
+  Scratch<Task> grouped;        // by part of kPart tasks: its tasks by type, then those that run nothing
+  Scratch<uint32_t> groups;     // by part and type: where its tasks begin in `grouped`
+  uint32_t types = 0;
   std::vector<std::vector<RowHandle>> rows;  // by site: the access, or kNullKey; as BatchContext::rows
   std::vector<Task> roamers;                 // transactions that compute keys, in order
   Scratch<Task> roamer;                      // by task: the last of them before it, or kNobody; if there are any
   std::vector<Task> foreseen;                // transactions that compute keys and don't roam, in order
-  Scratch<Access> earlier;                   // by access, if some are foreseen: the row's access before; kBase: none
+
+  bool reads_windows = false;                // one of its transactions does
 
   static constexpr Task kNobody = 0xFFFFFFFFu;
 
+  // Threads share a batch in parts. In each the transactions of a type are looked at together: planning does the same
+  // to all of them, so its loops have no surprises for the processor.
+  static constexpr Task kPart = 1 << 12;
+  uint32_t parts() const { return (tasks + kPart - 1) / kPart; }
+  Task PartBegin(uint32_t part) const { return part * kPart; }
+  Task PartEnd(uint32_t part) const { return std::min(tasks, (part + 1) * kPart); }
+  // Those of a part that have a type; `types` stands for none.
+  std::span<const Task> Group(uint32_t part, uint32_t type) const {
+    const uint32_t* const begin = groups.data() + uint64_t{part} * (types + 2) + type;
+    return {grouped.data() + begin[0], grouped.data() + begin[1]};
+  }
   // Those that planning found; what roaming transactions add is numbered from there.
   Access accesses() const { return tasks == 0 ? 0 : first[tasks]; }
   bool roams(Task task) const { return std::ranges::binary_search(roamers, task); }
@@ -123,14 +141,21 @@ class Planner {
   };
 
   void Count(const PlanInput& input, ThreadPool* pool, Graph* graph);
+  void Sort(const PlanInput& input, uint32_t part, Graph* graph);
   void Fill(const PlanInput& input, ThreadPool* pool, Graph* graph);
+  void FillGroup(const PlanInput& input, std::span<const Task> tasks, const TransactionCode& code, Graph* graph);
+  void FillForeseen(const PlanInput& input, std::span<const Task> tasks, const TransactionCode& code, Graph* graph);
   void FindRoamers(const PlanInput& input, Graph* graph);
+  void FindWindows(const PlanInput& input, Graph* graph);
   void MakeRoom(Access accesses);
   void Link(Graph* graph, uint32_t part, uint32_t parts, std::vector<Alias>* aliases);
-  void Redirect(const PlanInput& input, const Alias& alias, Graph* graph);
+  void Redirect(const PlanInput& input, Graph* graph);
 
   std::span<const std::unique_ptr<Table>> tables_;
-  std::vector<std::vector<Last>> last_;  // by table, by slot
+  std::vector<std::vector<Last>> last_;      // by table, by slot
+  std::vector<Last*> last_of_;               // by table: where its rows begin
+  std::vector<std::vector<Alias>> aliases_;  // by part of the rows, while linking
+  std::vector<Access> uses_;                 // by type: how many a transaction has; of elements, the rest
   uint32_t base_ = 1;
 };
 

@@ -4,6 +4,7 @@
 
 #include "program/foresight.h"
 #include "program/operations.h"
+#include "program/parametric.h"
 #include "program/signature.h"
 #include "program/verify.h"
 
@@ -122,11 +123,10 @@ Site ReadSite(Reader* in) {
 }
 
 UserFunction ReadFunction(Reader* in) {
-  const auto kind = [in] { return in->NextKind(); };
   UserFunction one;
   one.nullable = in->NextUpTo(1) != 0;
-  one.arguments = in->List<Kind>(kind);
-  one.results = in->List<Kind>(kind);
+  one.arguments = in->List<Kind>([in] { return static_cast<Kind>(in->NextUpTo(2 * kArrayMark - 1)); });
+  one.results = in->List<Kind>([in] { return in->NextKind(); });
   return one;
 }
 
@@ -158,7 +158,7 @@ TransactionCode ReadTransaction(Reader* in, const std::vector<std::string>& stri
 
 WindowCode ReadWindow(Reader* in) {
   WindowCode one;
-  one.aggregate = static_cast<WindowAggregate>(in->NextUpTo(static_cast<int64_t>(WindowAggregate::kNunique)));
+  one.aggregate = static_cast<WindowAggregate>(in->NextUpTo(static_cast<int64_t>(WindowAggregate::kValues)));
   one.by = static_cast<WindowBy>(in->NextUpTo(static_cast<int64_t>(WindowBy::kSince)));
   one.size = in->NextUpTo(INT64_MAX / 2);
   one.since = in->Index();
@@ -229,10 +229,6 @@ void FindUses(const Code& code, std::span<const TableSpec* const> tables, Transa
 
 }  // namespace
 
-bool Code::uses_windows() const {
-  return !triggers.empty() || std::ranges::any_of(transactions, [](const auto& one) { return !one.windows.empty(); });
-}
-
 Status Code::Decode(std::span<const int64_t> words, std::vector<std::string> strings,
                     std::span<const TableSpec* const> tables, Code* out) {
   Reader in(words);
@@ -268,6 +264,7 @@ Status Code::Decode(std::span<const int64_t> words, std::vector<std::string> str
     FindUses(code, tables, &one);
     one.operations = std::make_shared<const Operations>(CutTransaction(code, one));
     if (one.computes_keys) one.foresight = std::make_shared<const Foresight>(FindForesight(code, one, tables));
+    one.parametric = FindParametricReads(code, one);
   }
   *out = std::move(code);
   return Status::Ok();

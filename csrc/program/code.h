@@ -113,7 +113,7 @@ struct Accumulator {
 };
 
 // An aggregate over versions of rows; see window.h.
-enum class WindowAggregate : uint32_t { kSum, kCount, kMin, kMax, kMean, kFirst, kLast, kNunique };
+enum class WindowAggregate : uint32_t { kSum, kCount, kMin, kMax, kMean, kFirst, kLast, kNunique, kValues };
 enum class WindowBy : uint32_t {
   kTime,   // versions of the last `size`
   kRows,   // the last `size` versions
@@ -162,6 +162,12 @@ struct Condition {
 struct Operations;
 struct Foresight;
 
+// The value, condition or key of what is written to the rows of one use reads those of another; see parametric.h.
+struct ParametricRead {
+  uint32_t write, read;  // site uses
+  bool in_step;          // both are rows of one iteration
+};
+
 struct TransactionCode {
   std::vector<Condition> on;
   std::vector<Instruction> instructions;
@@ -181,6 +187,7 @@ struct TransactionCode {
   bool computes_keys = false;                    // it names rows that are known only when it runs
   std::shared_ptr<const Operations> operations;  // what it is cut into
   std::shared_ptr<const Foresight> foresight;    // if it computes keys: what tells which
+  std::vector<ParametricRead> parametric;        // what its writes read
 };
 
 struct TableSpec;
@@ -218,8 +225,6 @@ struct Code {
   std::vector<Kind> constant_kinds;
   std::vector<std::string> strings;  // what string constants point to
   uint32_t registers = 0;
-
-  bool uses_windows() const;
 
   // Reads the encoding of lower.py. `tables` are those that the program will run on.
   static Status Decode(std::span<const int64_t> words, std::vector<std::string> strings,

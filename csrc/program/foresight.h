@@ -20,7 +20,6 @@ struct Foresight {
   bool exact = false;                     // the keys depend on the event alone
 };
 
-Foresight FindForesight(const Code& code, const TransactionCode& transaction,
-                        std::span<const TableSpec* const> tables);
+Foresight FindForesight(const Code& code, const TransactionCode& transaction, std::span<const TableSpec* const> tables);
 
 }  // namespace morphspark

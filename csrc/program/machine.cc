@@ -5,8 +5,8 @@
 #include "base/decimal.h"
 #include "bench/work.h"
 #include "program/arithmetic.h"
-#include "program/row_operations.h"
 #include "program/foresight.h"
+#include "program/row_operations.h"
 #include "state/current_rows.h"
 #include "state/foreseen_rows.h"
 #include "state/planned_rows.h"
@@ -475,15 +475,19 @@ ReasonId Machine<Rows>::Execute(const TransactionCode& code, const Instruction* 
 template <class Rows>
 Failure Machine<Rows>::ReadWindow(const TransactionCode& code, const Instruction& at, std::span<const RowHandle> rows) {
   const WindowCode& window = code.windows[at.b];
-  frame_.window_.Begin(rows.size());
-  for (RowHandle row : rows) {
-    if (const Failure failed = CheckKey(row); failed != kFine) return failed;
-    if (frame_.window_.Meet(row)) rows_.AddVersions(at.aux, row, &frame_.window_);
-  }
   const int64_t since = window.by == WindowBy::kSince ? frame_.registers_[window.since].i : 0;
   const uint32_t offset = context_.tables[at.aux]->history()->offset(at.c);
-  return frame_.window_.Read(window, offset, context_.times.At(row_), since, &frame_.registers_[at.dst],
-                             &frame_.null_[at.dst]);
+  frame_.window_.Begin(window, offset, context_.times.At(row_), since, rows.size());
+  const History& history = rows_.HistoryOf(at.aux);
+  constexpr size_t kAhead = 6;  // rows between the steps that ask for them
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (i + 3 * kAhead < rows.size()) history.PrefetchRow(rows_.SlotOf(rows[i + 3 * kAhead]));
+    if (i + 2 * kAhead < rows.size()) history.PrefetchPartials(rows_.SlotOf(rows[i + 2 * kAhead]));
+    if (i + kAhead < rows.size()) history.PrefetchSums(rows_.SlotOf(rows[i + kAhead]));
+    if (const Failure failed = CheckKey(rows[i]); failed != kFine) return failed;
+    if (frame_.window_.Meet(rows[i])) rows_.AddVersions(at.aux, at.c, rows[i], &frame_.window_);
+  }
+  return frame_.window_.Read(&frame_.scratch_, &frame_.registers_[at.dst], &frame_.null_[at.dst]);
 }
 
 // Finds how many iterations a loop has; false if its lists differ in length. A null list is empty.
@@ -570,7 +574,10 @@ ReasonId Machine<Rows>::CallHosted(const UserFunction& function, const Instructi
   CallMemory& memory = frame_.calls_;
   UserCall call = memory.Prepare(function, 1, &frame_.scratch_, context_.texts);
   for (uint32_t i = 0; i < at.b; ++i) memory.Set(i, 0, frame_.registers_[at.a + i]);
-  CallHost(function, &call);
+  {
+    const TableDoor::Pause pause(context_.door);  // it may take its time, and looks at no table
+    CallHost(function, &call);
+  }
   if (call.reasons[0] != kNoReason) return call.reasons[0];
   for (uint32_t i = 0; i < at.c; ++i) {
     const Value value = memory.Result(call, i, 0);

@@ -22,6 +22,7 @@
 #include "program/operations.h"
 #include "program/window.h"
 #include "state/table.h"
+#include "state/table_door.h"
 
 namespace morphspark {
 
@@ -41,7 +42,8 @@ struct BatchContext {
   uint64_t max_string_bytes;
   ReasonTexts* texts = nullptr;  // where user functions put their reasons
   Times times = {};
-  bool recompute = false;  // windows, for benchmarks
+  bool recompute = false;     // windows, for benchmarks
+  TableDoor* door = nullptr;  // closed by the thread that runs transactions; null: it changes no tables
 };
 
 // What a thread needs to run transactions.

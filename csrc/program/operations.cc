@@ -271,6 +271,21 @@ class Cutter {
       operations->entry[use] = place_of_group[entry_[use]];
       operations->exit[use] = place_of_group[exit_[use]];
     }
+    Flatten(operations);
+  }
+
+  void Flatten(Operations* operations) const {
+    const auto uses = static_cast<uint32_t>(operations->entry.size());
+    for (uint32_t i = 0; i < operations->list.size(); ++i) {
+      for (uint32_t use = 0; use < uses; ++use) {
+        const bool used = operations->entry[use] <= operations->exit[use];
+        if ((used ? operations->entry[use] : 0) == i) operations->enters.push_back(use);
+      }
+      const std::vector<uint32_t>& after = operations->list[i].after;
+      operations->after.insert(operations->after.end(), after.begin(), after.end());
+      operations->ends.push_back(
+          {static_cast<uint32_t>(operations->enters.size()), static_cast<uint32_t>(operations->after.size())});
+    }
   }
 
   // The group's atoms, and copies of those of the event that they need, in program order.

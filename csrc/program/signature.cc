@@ -23,6 +23,10 @@ Type TypeOf(Kind kind) {
   return Type::kNull;
 }
 
+Type ArrayTypeOf(Kind element) {
+  return element == Kind::kBool ? Type::kBools : element == Kind::kString ? Type::kTexts : Type::kWords;
+}
+
 Type TypeOf(char letter) {
   switch (letter) {
     case 'b':

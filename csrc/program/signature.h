@@ -9,9 +9,11 @@
 
 namespace morphspark::verify {
 
-enum class Type : uint8_t { kNull, kBool, kWord, kFloat, kDecimal, kString, kList, kRow, kReduction };
+enum class Type : uint8_t { kNull, kBool, kWord, kFloat, kDecimal, kString, kList, kRow, kReduction, kBools, kWords, kTexts };
 
 Type TypeOf(Kind kind);
+// Of the values of a window: what counts is how wide they are.
+Type ArrayTypeOf(Kind element);
 
 // Operands must not be null. The letters:
 //   b bool   w word: int64 or timestamp   i word or bool   f float64   d decimal   s string   . nothing

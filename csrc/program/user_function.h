@@ -4,7 +4,8 @@
 //   compiled   native code, called for one row at a time, on any thread. Not 0: it failed, and `host` says why
 //   host       anything else, for many rows at once: it takes what locks it needs, and may take its time
 //
-// Arguments are never null. Results may be, where the function is `nullable`.
+// Arguments are never null. Results may be, where the function is `nullable`. An argument may be the values of a window:
+// then it is an address (Value::s.data) and how many there are (s.size), packed as tables hold them.
 #pragma once
 
 #include <cstdint>
@@ -32,6 +33,11 @@ struct UserCall {
   Arena* strings;      // where strings of results go
   ReasonTexts* texts;  // where reasons come from
 };
+
+// The kind of an argument that has many values of a kind.
+inline constexpr uint8_t kArrayMark = 16;
+constexpr bool IsArray(Kind kind) { return static_cast<uint8_t>(kind) & kArrayMark; }
+constexpr Kind ElementOf(Kind array) { return static_cast<Kind>(static_cast<uint8_t>(array) & ~kArrayMark); }
 
 struct UserFunction {
   std::vector<Kind> arguments, results;

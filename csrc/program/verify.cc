@@ -46,7 +46,8 @@ void CheckColumns(const Code& code) {
 void CheckFunctions(const Code& code) {
   for (const UserFunction& function : code.functions) {
     const auto known = [](Kind kind) { return kind != Kind::kNull && IsScalar(kind); };
-    const bool whole = std::ranges::all_of(function.arguments, known) && std::ranges::all_of(function.results, known);
+    const auto taken = [&](Kind kind) { return known(IsArray(kind) ? ElementOf(kind) : kind); };
+    const bool whole = std::ranges::all_of(function.arguments, taken) && std::ranges::all_of(function.results, known);
     Check(whole && !function.results.empty(), "a function has no known types");
   }
 }

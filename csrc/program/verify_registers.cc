@@ -486,7 +486,8 @@ class TransactionVerifier {
   void FollowCall(const Instruction& one) {
     const UserFunction& function = code_.functions[one.aux];
     for (uint32_t i = 0; i < one.b; ++i) {
-      const Cell& cell = Read(one.a + i, TypeOf(function.arguments[i]));
+      const Kind kind = function.arguments[i];
+      const Cell& cell = Read(one.a + i, IsArray(kind) ? ArrayTypeOf(ElementOf(kind)) : TypeOf(kind));
       Check(!(cell.may & kMayBeNull), "an argument may be null");
     }
     CheckReasons(one, Bit(kUdfFailure));
@@ -597,6 +598,9 @@ class TransactionVerifier {
       case WindowAggregate::kNunique:
         CheckReasons(one, failures);
         return Write(one.dst, Type::kWord, kMayBeValue);
+      case WindowAggregate::kValues:
+        CheckReasons(one, failures);
+        return Write(one.dst, ArrayTypeOf(window.kind), kMayBeValue);
       case WindowAggregate::kFirst:
       case WindowAggregate::kLast:
         CheckReasons(one, failures);

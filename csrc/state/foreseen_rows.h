@@ -81,7 +81,8 @@ class ForeseenRows {
   void Insert(TableId, RowHandle) { assert(false); }
   void Store(TableId, RowHandle, ColumnId, const Value&) { assert(false); }
   void Delete(TableId, RowHandle) { assert(false); }
-  void AddVersions(TableId, RowHandle, WindowReader*) const { assert(false); }
+  void AddVersions(TableId, ColumnId, RowHandle, WindowReader*) const { assert(false); }
+  const History& HistoryOf(TableId table) const { return *tables_[table]->history(); }
 
  private:
   void NoteRead(TableId table, RowHandle row) const {

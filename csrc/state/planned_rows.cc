@@ -183,34 +183,32 @@ uint64_t BatchVersions::bytes() const {
 }
 
 // A transaction waits for the latest earlier write of its row, and that one for the write before it: all are settled.
-void PlannedRows::AddVersions(TableId table, RowHandle row, WindowReader* reader) const {
-  const History& history = *Stored(table).history();
-  const TableSpec& spec = Stored(table).spec();
+// Times only grow along the row's versions, so the way back ends where the window begins.
+void PlannedRows::AddVersions(TableId table, ColumnId column, RowHandle row, WindowReader* reader) const {
+  Table& stored = *versions_->tables_[table];
   std::vector<uint32_t>& left = reader->Numbers();  // accesses that left a version, the newest first
-  bool cut = false;
-  for (Access at = Graph().previous[row]; at != kBase && !cut; at = Graph().previous[at]) {
+  bool more = true;
+  for (Access at = Graph().previous[row]; at != kBase && more; at = Graph().previous[at]) {
     if (versions_->source_[at] != at) continue;
     if (versions_->state_[at] & BatchVersions::kExists) left.push_back(at);
-    cut = versions_->state_[at] & BatchVersions::kCut;
+    more = !(versions_->state_[at] & BatchVersions::kCut) && versions_->TimeOf(at) >= reader->start() &&
+           static_cast<int64_t>(left.size()) < reader->rows_most();
   }
-  if (!cut) reader->Add(history.Versions(Graph().slot[row]));
+  if (more) reader->Add(stored.history(), Graph().slot[row]);
   if (left.empty()) return;
-  const uint32_t stride = history.stride();
+  constexpr uint32_t kOffset = 16, kStride = kOffset + sizeof(Bytes);  // time and stamp, then the column
   const auto count = static_cast<uint32_t>(left.size());
-  uint8_t* const versions = reader->Allocate(uint64_t{count} * stride);
-  for (uint32_t i = 0; i < count; ++i) {
-    const Access at = left[count - 1 - i];
-    uint8_t* const version = versions + uint64_t{i} * stride;
-    const int64_t time = versions_->TimeOf(at);
-    const Stamp stamp = versions_->StampOf(at);
+  uint8_t* version = reader->Allocate(uint64_t{count} * kStride);
+  const VersionList list{version, count, kStride};
+  for (uint32_t i = count; i-- > 0; version += kStride) {
+    const int64_t time = versions_->TimeOf(left[i]);
+    const Stamp stamp = versions_->StampOf(left[i]);
     std::memcpy(version, &time, sizeof(time));
     std::memcpy(version + sizeof(time), &stamp, sizeof(stamp));
-    for (ColumnId column = 0; column < spec.columns.size(); ++column) {
-      const uint64_t* cell = Image(at) + Stored(table).image().offset(column);
-      std::memcpy(version + history.offset(column), cell, StoredWidth(spec.columns[column]));
-    }
+    const uint64_t* cell = Image(left[i]) + stored.image().offset(column);
+    std::memcpy(version + kOffset, cell, StoredWidth(stored.spec().columns[column]));
   }
-  reader->Add({versions, count, stride});
+  reader->Add(list, kOffset);
 }
 
 void PlannedRows::Own(TableId table, RowHandle row) {

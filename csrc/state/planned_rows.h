@@ -83,7 +83,7 @@ class BatchVersions {
   Stamp first_stamp_ = 0;
   std::span<const std::unique_ptr<Table>> tables_;
   const Planner* planner_;
-  Access next_ = 0;              // number of the next access that is added
+  Access next_ = 0;  // number of the next access that is added
   std::vector<Access> roamed_;
   std::vector<Access> roaming_;  // of the transaction that roams now: what it may write, beyond what was planned
   Scratch<uint32_t> image_;      // by access: its first word in `words_`
@@ -151,7 +151,7 @@ class PlannedRows {
   // Three steps that ask for a row's newest version, to be taken over many rows in turn. Each looks at what the one
   // before it has asked for; the first says if there is more to do.
   [[gnu::always_inline]] bool PrefetchStored(TableId table, RowHandle row) const {
-    if (row == kNullKey) return false;
+    if (row >= kHandlesMax) return false;
     const Access previous = Graph().previous[row];
     if (previous != kBase) {
       Prefetch(&versions_->source_[previous]);
@@ -161,7 +161,7 @@ class PlannedRows {
     return false;
   }
   [[gnu::always_inline]] void PrefetchSource(TableId table, RowHandle row) const {
-    const Access previous = row == kNullKey ? kBase : Graph().previous[row];
+    const Access previous = row >= kHandlesMax ? kBase : Graph().previous[row];
     if (previous == kBase) return;
     const Access source = versions_->source_[previous];
     if (source == kBase) return PrefetchSlot(table, row);
@@ -169,13 +169,15 @@ class PlannedRows {
     Prefetch(&versions_->state_[source]);
   }
   [[gnu::always_inline]] void PrefetchImage(RowHandle row) const {
-    const Access previous = row == kNullKey ? kBase : Graph().previous[row];
+    const Access previous = row >= kHandlesMax ? kBase : Graph().previous[row];
     const Access source = previous == kBase ? kBase : versions_->source_[previous];
     if (source != kBase) Prefetch(Image(source));
   }
 
   // What the table keeps of a row, and what transactions of this batch have left since.
-  void AddVersions(TableId table, RowHandle row, WindowReader* reader) const;
+  void AddVersions(TableId table, ColumnId column, RowHandle row, WindowReader* reader) const;
+  const History& HistoryOf(TableId table) const { return *Stored(table).history(); }
+  Slot SlotOf(RowHandle row) const { return row >= kHandlesMax ? kNoSlot : Graph().slot[row]; }
 
   // A row that the transaction names only now. If it roams, nobody else runs; else the row must have been foreseen.
   template <class Key>
@@ -183,7 +185,6 @@ class PlannedRows {
     if (roams_) return versions_->Roam(task_, table, versions_->tables_[table]->FindOrAdd(key));
     return versions_->Foreseen(task_, table, Stored(table).index().Find(key), writes, &next_);
   }
-  Slot SlotOf(RowHandle row) const { return Graph().slot[row]; }
   // Which transaction runs next; who computes keys must know it.
   void Enter(Task task) {
     task_ = task;

@@ -88,8 +88,6 @@ def _table(rates: dict[tuple[str, str, float], float], names: list[str], shares:
     return ["Grep & Sum, over the share of keys that are computed from what is read", *text_table(header, rows)]
 
 
-def _chart(
-    way: str, rates: dict[tuple[str, str, float], float], names: list[str], shares: list[float]
-) -> chart.Lines:
+def _chart(way: str, rates: dict[tuple[str, str, float], float], names: list[str], shares: list[float]) -> chart.Lines:
     lines = {name: [rates[name, way, share] for share in shares] for name in names}
     return chart.Lines(f"Grep & Sum, {way}", [f"{share:.0%}" for share in shares], lines, "share of computed keys")
