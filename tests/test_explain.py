@@ -141,7 +141,7 @@ def test_a_large_graph_is_counted_and_not_drawn():
     assert "<svg" not in explanation._repr_html_()
 
 
-def test_who_computes_keys_runs_alone():
+def test_who_computes_keys_stands_alone_though_its_rows_are_foreseen():
     app = ms.App("pointers", order_by="i", events={"i": "int64", "k": "int64"})
     t = app.table("t", key="int64", columns={"v": "int64"}, default={"v": 0})
 
@@ -157,7 +157,7 @@ def test_who_computes_keys_runs_alone():
         assert explained.dot().count(", alone") == 3
         engine.process(events)
         batch = engine.metrics[-1]["batches"][0]
-        assert batch["strategy"] == "ns-explore/t-schedule/e-abort" and "need whole transactions" in batch["why"]
+        assert batch["strategy"] == "ns-explore/f-schedule/e-abort" and batch["units"] == 3
 
 
 def windowed_app(pointers: bool) -> ms.App:

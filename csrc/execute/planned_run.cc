@@ -79,7 +79,11 @@ Status PlannedRun::Run(Strategy strategy, const Input& input, ThreadPool* pool, 
   const Lookahead::Way way = looks ? lookahead_.Next() : Lookahead::Way::kRoam;
   for (int64_t begin = input.begin; begin < input.end;) {
     BatchReport piece;
+    piece.strategy = report->strategy;
+    piece.why = report->why;
     MORPHSPARK_RETURN_IF_ERROR(RunPiece(strategy, input, way, &begin, pool, verdicts, &piece));
+    report->strategy = piece.strategy;  // what it was run by in the end, and why
+    report->why = piece.why;
     report->Add(piece);
   }
   return Status::Ok();

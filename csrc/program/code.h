@@ -226,6 +226,8 @@ struct Code {
   std::vector<std::string> strings;  // what string constants point to
   uint32_t registers = 0;
 
+  bool uses_windows() const;
+
   // Reads the encoding of lower.py. `tables` are those that the program will run on.
   static Status Decode(std::span<const int64_t> words, std::vector<std::string> strings,
                        std::span<const TableSpec* const> tables, Code* out);
