@@ -18,6 +18,8 @@ void NestedLanes::RunMany(int worker, std::span<const UnitId> units) {
   for (const UnitId& unit : units) tasks.push_back(graph_.owner[operations_.Nodes(unit)[0]]);
   const bool final = !operations_.optimistic();
   lanes.Run(tasks, final);
+  if (batch_.stopped()) return;
+  operations_.RanWhole(tasks);
   if (final) return;
   for (Task task : tasks) {
     if (batch_.Aborted(task)) operations_.Fail(worker, task);

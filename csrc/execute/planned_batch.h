@@ -42,7 +42,6 @@ class PlannedBatch {
     void Run(Task task, bool final = true);
     // Machine::RunOperation for a transaction of this batch.
     ReasonId RunOperation(Task task, const TransactionCode& code, const Operation& operation, const Exchange& exchange);
-    void KeepStrings() { frame_.KeepStrings(); }
     void Run(std::span<const Task> tasks, bool final = true) {
       for (Task task : tasks) Run(task, final);
     }

@@ -1,12 +1,11 @@
 #include "execute/planned_run.h"
 
 #include <algorithm>
-#include <chrono>
+#include <cassert>
+#include <utility>
 
 #include "base/stage_clock.h"
-#include "execute/chain_explorer.h"
 #include "execute/nested_crews.h"
-#include "execute/tickets.h"
 
 namespace morphspark {
 namespace {
@@ -56,6 +55,7 @@ void BatchReport::Add(const BatchReport& other) {
   units += other.units;
   plan += other.plan;
   construct += other.construct;
+  workers = std::max(workers, other.workers);
   explore += other.explore;
   waiting += other.waiting;
   useful += other.useful;
@@ -68,6 +68,7 @@ void BatchReport::Add(const BatchReport& other) {
 Status PlannedRun::Run(const Strategy& strategy, const Input& input, ThreadPool* pool, Verdicts* verdicts,
                        BatchReport* report) {
   StageClock clock;
+  report->workers = input.interleaving ? 1 : input.workers;
   planner_.Plan(input.plan, input.begin, input.end, pool, &graph_);
   report->plan = clock.Lap();
   versions_.Prepare(&graph_, input.plan.order, input.context.times, input.first_stamp);
@@ -89,8 +90,10 @@ Status PlannedRun::Run(const Strategy& strategy, const Input& input, ThreadPool*
 void PlannedRun::Explore(const Strategy& strategy, const Input& input, ThreadPool* pool, PlannedBatch* batch,
                          BatchReport* report) {
   const int workers = input.workers;
+  Poller poller(input.poll, [batch] { batch->Cancel(); });
   ThreadPool* const redo_pool = input.interleaving ? nullptr : pool;
   StageClock clock;
+  BatchReport again;  // where tstream does all a second time
   std::deque<TimedCrew> timed;
   // What explorers call instead of a crew.
   const auto watched = [&](Crew* crew) -> Crew* { return input.observe ? &timed.emplace_back(crew, workers) : crew; };
@@ -99,7 +102,7 @@ void PlannedRun::Explore(const Strategy& strategy, const Input& input, ThreadPoo
     if (input.interleaving) {
       DriveSeeded(explorer.get(), workers, *input.interleaving);
     } else {
-      report->waiting += Drive(explorer.get(), workers, pool, input.poll, [&] { batch->Cancel(); });
+      report->waiting += Drive(explorer.get(), workers, pool, &poller);
     }
     report->explore += clock.Lap();
     for (const TimedCrew& one : timed) report->useful += one.seconds();
@@ -141,15 +144,15 @@ void PlannedRun::Explore(const Strategy& strategy, const Input& input, ThreadPoo
     FindRawChains(graph_, operations, &operation_memory_.chains);
     report->dependencies = operations.nodes.first[operations.nodes.units];
     report->units = operation_memory_.chains.rows;
-    drive(MakeChainExplorer(operations, operation_memory_.chains, watched(&crew), workers, &explorer_memory_));
+    drive(MakeChainExplorer(operations, operation_memory_.chains, watched(&crew), workers, &chain_memory_));
     if (!crew.failed() || batch->stopped()) return;
-    // An abort redoes the batch, now by whole transactions, which need no second redo.
-    const double explored = report->explore;
+    // An abort redoes the batch, now by whole transactions, which need no second redo. All of that is redoing.
+    BatchReport* const told = std::exchange(report, &again);
     batch->Reset();
-    TransactionCrew whole(batch, workers);
-    run_transactions(Exploration::kBfs, &whole);
-    report->redo = report->explore - explored;
-    report->explore = explored;
+    TransactionCrew crew_of_whole(batch, workers);
+    run_transactions(Exploration::kBfs, &crew_of_whole);
+    report = told;
+    report->redo = again.plan + again.construct + again.explore;
     report->redone = graph_.tasks;
   } else if (strategy.scheme == Scheme::kNested) {
     std::vector<Strategy> by_type(input.nested.begin(), input.nested.end());
@@ -165,8 +168,9 @@ void PlannedRun::Explore(const Strategy& strategy, const Input& input, ThreadPoo
     for (Nest::Member& member : members) member.crew = watched(member.crew);
     drive(std::make_unique<Nest>(crews.operations().units(), members, workers, &nest_memory_));
     report->levels = nest_memory_.strata.levels();
-    report->redone = crews.operations().Redo(redo_pool);
+    report->redone = crews.operations().Redo(redo_pool, &poller);
     report->redo = clock.Lap();
+    assert(batch->stopped() || crews.operations().Validate());
   } else if (strategy.scheme == Scheme::kNolock) {
     versions_.StartFromTables();
     TransactionCrew crew(batch, workers);
@@ -175,7 +179,7 @@ void PlannedRun::Explore(const Strategy& strategy, const Input& input, ThreadPoo
   } else if (strategy.scheme != Scheme::kExplore) {
     TransactionCrew crew(batch, workers);
     report->units = graph_.tasks;
-    drive(MakeTicketExplorer(strategy.scheme, graph_, watched(&crew), workers));
+    drive(MakeTicketExplorer(strategy.scheme, graph_, watched(&crew), workers, &ticket_memory_));
   } else if (strategy.cuts()) {
     const Policies policies(strategy);
     plan_operations(policies);
@@ -183,8 +187,9 @@ void PlannedRun::Explore(const Strategy& strategy, const Input& input, ThreadPoo
     count_units(crew.units());
     drive(MakeExplorer(strategy.exploration, crew.units(), watched(&crew), workers, &explorer_memory_));
     if (strategy.exploration != Exploration::kNs) report->levels = explorer_memory_.strata.levels();
-    report->redone = crew.Redo(redo_pool);
+    report->redone = crew.Redo(redo_pool, &poller);
     report->redo = clock.Lap();
+    assert(batch->stopped() || crew.Validate());
   } else if (strategy.unit == Unit::kStratum) {
     LaneCrew crew(batch, workers, input.lanes_min, &lane_memory_);
     run_transactions(strategy.exploration, &crew);
@@ -196,7 +201,7 @@ void PlannedRun::Explore(const Strategy& strategy, const Input& input, ThreadPoo
 
 uint64_t PlannedRun::GraphBytes() const {
   uint64_t bytes = graph_.bytes() + planner_.bytes() + units_.bytes() + explorer_memory_.bytes() +
-                   operation_memory_.bytes() + nest_memory_.bytes();
+                   operation_memory_.bytes() + nest_memory_.bytes() + ticket_memory_.bytes() + chain_memory_.bytes();
   for (const LaneMemory& one : lane_memory_) bytes += one.bytes();
   return bytes;
 }
