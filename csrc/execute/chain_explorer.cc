@@ -30,7 +30,7 @@ class ChainExplorer : public Explorer {
     }
   }
 
-  // As far as one chain gets.
+  // As far as one chain gets, or some of its nodes.
   Step Next(int worker) override {
     Share& share = shares_[worker];
     if (share.begin == share.end) return Step::kDone;
@@ -38,22 +38,24 @@ class ChainExplorer : public Explorer {
     const uint32_t chain = open_[share.at];
     uint32_t& next = next_[chain];
     const uint32_t end = chains_.first[chain + 1];
-    bool worked = false;
-    while (next < end && Ready(chains_.nodes[next])) {
+    uint32_t worked = 0;
+    while (next < end && worked < kNodesAtOnce && Ready(chains_.nodes[next])) {
       const Node node = chains_.nodes[next++];
       crew_->Run(worker, node);
       std::atomic_ref(done_[node]).store(1, std::memory_order_release);  // with the load in Ready
-      worked = true;
+      ++worked;
     }
     if (next == end) {
       open_[share.at] = open_[--share.end];
       return Step::kWorked;
     }
-    ++share.at;
+    if (worked < kNodesAtOnce) ++share.at;  // it must wait
     return worked ? Step::kWorked : Step::kIdle;
   }
 
  private:
+  static constexpr uint32_t kNodesAtOnce = 16;
+
   struct alignas(64) Share {
     uint64_t begin = 0, end = 0;  // its chains that are not through, in `open_`
     uint64_t at = 0;

@@ -11,8 +11,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kIdleSpins = 64;          // before a worker lets others have the core
-constexpr int kStepsBetweenLooks = 64;  // at the clock
+constexpr int kIdleSpins = 64;         // before a worker lets others have the core
+constexpr int kStepsBetweenLooks = 4;  // at the clock
 
 double Seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
 

@@ -10,15 +10,17 @@ namespace {
 
 // Transactions of a stratum that are redone by one thread: fewer are not worth waking another.
 constexpr size_t kRedoneAlone = 8;
+constexpr uint32_t kNodesBetweenLooks = 16;
 
 }  // namespace
 
-OperationCrew::OperationCrew(PlannedBatch* batch, const Policies& policies, bool strata, int workers,
+OperationCrew::OperationCrew(PlannedBatch* batch, const Policies& policies, bool strata, int workers, Poller* poller,
                              OperationMemory* memory)
     : batch_(*batch),
       graph_(batch->graph()),
       memory_(*memory),
       policies_(policies),
+      poller_(*poller),
       chains_(policies.Any([](const Strategy& one) { return one.unit == Unit::kChain; })),
       optimistic_(policies.Any([](const Strategy& one) { return one.cuts(); })),
       takes_back_(strata && policies.Any([](const Strategy& one) { return one.abort == Abort::kEager; })),
@@ -55,7 +57,11 @@ std::span<const Node> OperationCrew::Nodes(const UnitId& unit) const {
 }
 
 void OperationCrew::Run(int worker, UnitId unit) {
-  for (Node node : Nodes(unit)) RunNode(worker, node);
+  uint32_t ran = 0;
+  for (Node node : Nodes(unit)) {
+    RunNode(worker, node);
+    if (++ran % kNodesBetweenLooks == 0) poller_.Look();  // a chain may be long
+  }
 }
 
 // Whether what a node waits for has been executed, or passed over since its transaction has failed.
@@ -263,7 +269,7 @@ std::span<const Task> OperationCrew::FindStratum(uint32_t level) {
   return {memory_.stratum.data(), count};
 }
 
-int64_t OperationCrew::Redo(ThreadPool* pool, Poller* poller) {
+int64_t OperationCrew::Redo(ThreadPool* pool) {
   if (batch_.stopped() || !FindDue()) return 0;
   FindReaders();
   memory_.changed.Resize(graph_.accesses());
@@ -281,7 +287,7 @@ int64_t OperationCrew::Redo(ThreadPool* pool, Poller* poller) {
       // Relaxed: who takes which is all that matters; what they did, the pool hands to the next stratum.
       for (size_t at; (at = next.fetch_add(1, std::memory_order_relaxed)) < stratum.size();) {
         RedoOne(static_cast<int>(worker), stratum[at], &memory_.redoers[worker].value);
-        poller->Look();
+        poller_.Look();
       }
     };
     if (pool == nullptr || stratum.size() <= kRedoneAlone) {

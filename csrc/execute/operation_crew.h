@@ -10,8 +10,8 @@
 // those that don't wait for each other at the same time, each when everything before it is final: this takes back
 // exactly its versions, finds its first failure in program order, or finds that it failed only because of what it had
 // read too early. If that changes what it published, those that read it follow; if it leaves the same values, nobody
-// does. So exactly what depended on an abort is redone, and it ends because a transaction is only ever followed by later
-// ones.
+// does. So exactly what depended on an abort is redone, and it ends because a transaction is only ever followed by
+// later ones.
 #pragma once
 
 #include <deque>
@@ -49,11 +49,11 @@ struct OperationMemory {
 
   OperationGraph graph;
   ChainGraph chains;
-  Scratch<OperationState> states;          // by node
-  Scratch<uint8_t> failed;                 // by task: an operation of it failed, or it did as a whole
-  Scratch<Value> values;                   // the exchange
-  Scratch<uint8_t> null;                   // the same
-  std::vector<Padded<Arena>> strings;      // by worker: those that operations leave to each other
+  Scratch<OperationState> states;      // by node
+  Scratch<uint8_t> failed;             // by task: an operation of it failed, or it did as a whole
+  Scratch<Value> values;               // the exchange
+  Scratch<uint8_t> null;               // the same
+  std::vector<Padded<Arena>> strings;  // by worker: those that operations leave to each other
   // What is redone:
   UnitGraph transactions;
   Strata strata;
@@ -69,7 +69,8 @@ struct OperationMemory {
 class OperationCrew : public Crew {
  public:
   // `strata`: it is explored in strata, all of it.
-  OperationCrew(PlannedBatch* batch, const Policies& policies, bool strata, int workers, OperationMemory* memory);
+  OperationCrew(PlannedBatch* batch, const Policies& policies, bool strata, int workers, Poller* poller,
+                OperationMemory* memory);
 
   const UnitGraph& units() const { return chains_ ? memory_.chains.units : memory_.graph.nodes; }
   // The nodes of a unit.
@@ -81,7 +82,7 @@ class OperationCrew : public Crew {
   // Units of transactions that are not cut have run elsewhere.
   void RanWhole(std::span<const Task> tasks);
   // Takes back and runs again what must be, on the pool's threads if there is one; how many transactions that were.
-  int64_t Redo(ThreadPool* pool, Poller* poller);
+  int64_t Redo(ThreadPool* pool);
   bool failed() const;
   bool optimistic() const { return optimistic_; }
   // Every operation has come to an end, and those of a transaction to the same.
@@ -109,6 +110,7 @@ class OperationCrew : public Crew {
   const Graph& graph_;
   OperationMemory& memory_;
   const Policies& policies_;
+  Poller& poller_;
   const bool chains_;
   const bool optimistic_;  // some transactions are cut
   const bool takes_back_;  // after each stratum

@@ -139,7 +139,7 @@ void PlannedRun::Explore(const Strategy& strategy, const Input& input, ThreadPoo
   } else if (strategy.scheme == Scheme::kTstream) {
     const Policies policies(Strategy{.unit = Unit::kOperation});
     plan_operations(policies);
-    OperationCrew crew(batch, policies, /*strata=*/false, workers, &operation_memory_);
+    OperationCrew crew(batch, policies, /*strata=*/false, workers, &poller, &operation_memory_);
     const OperationGraph& operations = operation_memory_.graph;
     FindRawChains(graph_, operations, &operation_memory_.chains);
     report->dependencies = operations.nodes.first[operations.nodes.units];
@@ -161,14 +161,14 @@ void PlannedRun::Explore(const Strategy& strategy, const Input& input, ThreadPoo
     }
     const Policies policies(std::move(by_type));
     plan_operations(policies);
-    NestedCrews crews(batch, policies, workers, input.lanes_min, &operation_memory_, &lane_memory_,
+    NestedCrews crews(batch, policies, workers, input.lanes_min, &poller, &operation_memory_, &lane_memory_,
                       &nest_memory_.group_of);
     count_units(crews.operations().units());
     std::vector<Nest::Member> members(crews.members().begin(), crews.members().end());
     for (Nest::Member& member : members) member.crew = watched(member.crew);
     drive(std::make_unique<Nest>(crews.operations().units(), members, workers, &nest_memory_));
     report->levels = nest_memory_.strata.levels();
-    report->redone = crews.operations().Redo(redo_pool, &poller);
+    report->redone = crews.operations().Redo(redo_pool);
     report->redo = clock.Lap();
     assert(batch->stopped() || crews.operations().Validate());
   } else if (strategy.scheme == Scheme::kNolock) {
@@ -183,11 +183,12 @@ void PlannedRun::Explore(const Strategy& strategy, const Input& input, ThreadPoo
   } else if (strategy.cuts()) {
     const Policies policies(strategy);
     plan_operations(policies);
-    OperationCrew crew(batch, policies, strategy.exploration == Exploration::kBfs, workers, &operation_memory_);
+    OperationCrew crew(batch, policies, strategy.exploration == Exploration::kBfs, workers, &poller,
+                       &operation_memory_);
     count_units(crew.units());
     drive(MakeExplorer(strategy.exploration, crew.units(), watched(&crew), workers, &explorer_memory_));
     if (strategy.exploration != Exploration::kNs) report->levels = explorer_memory_.strata.levels();
-    report->redone = crew.Redo(redo_pool, &poller);
+    report->redone = crew.Redo(redo_pool);
     report->redo = clock.Lap();
     assert(batch->stopped() || crew.Validate());
   } else if (strategy.unit == Unit::kStratum) {

@@ -50,17 +50,17 @@ struct Graph {
   int64_t begin = 0;  // position of the first transaction
   Task tasks = 0;
 
-  Scratch<Access> first;                     // by task, and one more: its accesses are [first[t], first[t + 1])
-  Scratch<Slot> slot;                        // by access
-  Scratch<Task> owner;                       // by access
-  Scratch<uint16_t> table;                   // by access
-  Scratch<uint8_t> flags;                    // by access
-  Scratch<Access> previous;                  // by access; kBase: no earlier write in this batch
-  Scratch<Access> earlier;                   // by access: the latest earlier access of its row, kBase: it is the first
-  Scratch<TransactionId> type;               // by task; kUnmatched: nothing runs
-  Scratch<uint8_t> aliased;                  // by task: two of its sites name one row
-  Scratch<Task> grouped;                     // by part of kPart tasks: its tasks by type, then those that run nothing
-  Scratch<uint32_t> groups;                  // by part and type: where its tasks begin in `grouped`
+  Scratch<Access> first;        // by task, and one more: its accesses are [first[t], first[t + 1])
+  Scratch<Slot> slot;           // by access
+  Scratch<Task> owner;          // by access
+  Scratch<uint16_t> table;      // by access
+  Scratch<uint8_t> flags;       // by access
+  Scratch<Access> previous;     // by access; kBase: no earlier write in this batch
+  Scratch<Access> earlier;      // by access: the latest earlier access of its row, kBase: it is the first
+  Scratch<TransactionId> type;  // by task; kUnmatched: nothing runs
+  Scratch<uint8_t> aliased;     // by task: two of its sites name one row
+  Scratch<Task> grouped;        // by part of kPart tasks: its tasks by type, then those that run nothing
+  Scratch<uint32_t> groups;     // by part and type: where its tasks begin in `grouped`
   uint32_t types = 0;
   std::vector<std::vector<RowHandle>> rows;  // by site: the access, or kNullKey; as BatchContext::rows
   std::vector<Task> roamers;                 // transactions that compute keys, in order
@@ -68,8 +68,8 @@ struct Graph {
 
   static constexpr Task kNobody = 0xFFFFFFFFu;
 
-  // Threads share a batch in parts. In each the transactions of a type are looked at together: planning does the same to
-  // all of them, so its loops have no surprises for the processor.
+  // Threads share a batch in parts. In each the transactions of a type are looked at together: planning does the same
+  // to all of them, so its loops have no surprises for the processor.
   static constexpr Task kPart = 1 << 12;
   uint32_t parts() const { return (tasks + kPart - 1) / kPart; }
   Task PartBegin(uint32_t part) const { return part * kPart; }
@@ -135,8 +135,8 @@ class Planner {
   void Redirect(const PlanInput& input, const Alias& alias, Graph* graph);
 
   std::span<const std::unique_ptr<Table>> tables_;
-  std::vector<std::vector<Last>> last_;  // by table, by slot
-  std::vector<Last*> last_of_;           // by table: where its rows begin
+  std::vector<std::vector<Last>> last_;      // by table, by slot
+  std::vector<Last*> last_of_;               // by table: where its rows begin
   std::vector<std::vector<Alias>> aliases_;  // by part of the rows, while linking
   std::vector<Access> uses_;                 // by type: how many a transaction has; of elements, the rest
   uint32_t base_ = 1;

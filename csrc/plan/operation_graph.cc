@@ -55,7 +55,8 @@ void PlaceNodes(const Graph& graph, uint32_t part, const Extent& begin, Operatio
   auto place = static_cast<uint32_t>(begin.places), edge = static_cast<uint32_t>(begin.edges);
   for (Task task = graph.PartBegin(part); task < graph.PartEnd(part); ++task) {
     const TransactionId type = graph.type[task];
-    const OperationGraph::Size& size = operations->sizes[graph.aliased[task] || type == kUnmatched ? graph.types : type];
+    const OperationGraph::Size& size =
+        operations->sizes[graph.aliased[task] || type == kUnmatched ? graph.types : type];
     const uint32_t edges = operations->edge[task];
     operations->first[task] = node;
     operations->exchange[task] = place;

@@ -6,7 +6,8 @@
 // settled.
 //
 //     t0 ── n0 ── n1 ── n2      `first`: the nodes of a transaction; they abort together (LD)
-//            ▲     │            `nodes.before`: whom a node waits for. Operations of its own transaction (PD), which are
+//            ▲     │            `nodes.before`: whom a node waits for. Operations of its own transaction (PD), which
+//            are
 //     t1 ── n3 ◀───┘ ── n4      the same for all transactions of a type, and the last operation on each of its rows
 //                               that wrote them before (TD)
 //
@@ -70,12 +71,12 @@ struct ChainGraph {
     uint32_t chain, node, before;
   };
   struct Work {
-    Scratch<Access> row;        // by access: the first access of its row
-    Scratch<uint32_t> chain;    // by first access of a row: its chain, kBase: none yet
-    Scratch<uint32_t> number;   // by node: its chain, then its unit
-    Scratch<uint32_t> next;     // by number, while sorting
-    Scratch<uint32_t> first;    // by chain, and one more
-    Scratch<Node> nodes;        // by chain, in order
+    Scratch<Access> row;                      // by access: the first access of its row
+    Scratch<uint32_t> chain;                  // by first access of a row: its chain, kBase: none yet
+    Scratch<uint32_t> number;                 // by node: its chain, then its unit
+    Scratch<uint32_t> next;                   // by number, while sorting
+    Scratch<uint32_t> first;                  // by chain, and one more
+    Scratch<Node> nodes;                      // by chain, in order
     Scratch<uint32_t> index, low, component;  // by chain
     std::vector<uint32_t> open;               // chains
     std::vector<Place> path;
