@@ -156,7 +156,7 @@ class App:
 
         def decorate(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
             clock = self._clock or types.UNKNOWN
-            return self._define(function, window.trace_trigger(function, trigger, self._tables, clock, self.events))
+            return self._define(function, window.trace_trigger(function, trigger, self._tables, clock))
 
         return decorate
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 from . import callee, infer, types
 from .app import check_on_type, check_order_type
 from .errors import SchemaError
@@ -99,6 +101,8 @@ def _step_type(program: Program, step: Step, bound: BoundTransaction) -> Type:
     given = [bound.type_of(arg) for arg in step.args]
     if step.op == "row":
         return _check_row(program.table(step.table), given)
+    if step.op == "choose":
+        return _check_choice(program.table(step.table), step, given)
     if step.op == "read":
         return _column_types(program.table(step.table), step.columns)[0]
     if step.op in ("write", "insert"):
@@ -139,6 +143,14 @@ def _check_row(table: TableSpec, given: list[Type]) -> Type:
     return types.ROW
 
 
+def _check_choice(table: TableSpec, step: Step, given: list[Type]) -> Type:
+    parts = len(table.key)
+    for operand, kind in zip(step.args[parts:], given[parts:], strict=True):
+        if isinstance(operand, Column):
+            infer.check_candidates(kind, table)
+    return _check_row(table, given[:parts])
+
+
 def _check_stored(table: TableSpec, step: Step, given: list[Type]) -> Type:
     for kind, name, column in zip(given, step.columns, _column_types(table, step.columns), strict=True):
         infer.check_assignable(kind, column, f"{table.name}.{name}")
@@ -156,6 +168,28 @@ def _column_types(table: TableSpec, names: tuple[str, ...]) -> list[Type]:
     return [table.columns[table.column_index(name)][1] for name in names]
 
 
+def check_passing(bound: BoundProgram, events: pa.Schema) -> None:
+    """Columns that no transaction uses may still have the name of one that a trigger returns."""
+    for one in bound.transactions:
+        for name, operand in one.transaction.returns:
+            if name in events.names and name not in bound.events:
+                arrow = events.field(name).type
+                _check_shared(one.transaction, name, one.type_of(operand), types.from_arrow(arrow) or arrow)
+
+
+def _check_shared(transaction: Transaction, name: str, kind: Type, of_events: Type | pa.DataType | None) -> None:
+    """Events' columns are null in the row of a firing, so a trigger may fill one of them, with values of its type."""
+    if of_events is None:
+        return
+    if transaction.trigger is None:
+        raise SchemaError(f"{transaction.name}: returned column {name!r} has the name of an event column; rename it")
+    if kind != of_events and types.NULL not in (kind, of_events):
+        raise SchemaError(
+            f"{transaction.name}: returned column {name!r} is {kind}, and the events' column of this name is "
+            f"{of_events}: a trigger fills a column of its own type; rename one of them"
+        )
+
+
 def _returned_columns(bound: tuple[BoundTransaction, ...], events: Mapping[str, Type]) -> dict[str, Type]:
     returned: dict[str, Type] = {}
     for one in bound:
@@ -163,10 +197,7 @@ def _returned_columns(bound: tuple[BoundTransaction, ...], events: Mapping[str, 
             kind = one.type_of(operand)
             if kind.element is not None or kind == types.ROW:
                 raise SchemaError(f"{one.transaction.name}: returned column {name!r} can't be {kind}")
-            if name in events:
-                raise SchemaError(
-                    f"{one.transaction.name}: returned column {name!r} has the name of an event column; rename it"
-                )
+            _check_shared(one.transaction, name, kind, events.get(name))
             try:
                 returned[name] = infer.unify([returned.get(name, types.NULL), kind], f"the values of {name!r}")
             except infer.Mismatch as error:

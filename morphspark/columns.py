@@ -120,7 +120,8 @@ def _check_names(table: pa.Table, program: Program) -> None:
     taken = [name for name in RESERVED if name in names]
     if taken:
         raise SchemaError(f"the batch has a column {taken[0]!r}, which morphspark adds itself; rename or drop it")
-    returned = [name for one in program.transactions for name, _ in one.returns if name in names]
+    of_events = [one for one in program.transactions if one.trigger is None]
+    returned = [name for one in of_events for name, _ in one.returns if name in names]
     if returned:
         raise SchemaError(f"returned column {returned[0]!r} has the name of an event column; rename one of them")
     for name in program.event_columns:
@@ -243,6 +244,13 @@ def canonical(array: pa.Array) -> pa.Array:
         buffers = [_validity(array), *array.buffers()[1 : 1 if pa.types.is_fixed_size_list(kind) else 2]]
         return pa.Array.from_buffers(kind, len(array), buffers, children=[canonical(_entries(array))])
     return without_idle_validity(_zeros_under_nulls(array))
+
+
+def filled(events: pa.Array, returned: pa.Array) -> pa.Array:
+    """A column of events, null where a trigger fired, with what the firings returned there. Canonical, as both are."""
+    if pa.types.is_null(returned.type):
+        return events
+    return canonical(pc.coalesce(events.cast(returned.type), returned))
 
 
 def _is_canonical(array: pa.Array) -> bool:

@@ -10,7 +10,7 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,10 +22,10 @@ import pyarrow.compute as pc
 
 from . import types
 from .app import App, Table
-from .bind import BoundProgram, bind
+from .bind import BoundProgram, bind, check_passing
 from .callee import check_log
 from .calls import CallResult, call_batch, call_program, idle_batch, moment_of
-from .columns import Batch, admit, as_table, canonical, check_strings, one_chunk
+from .columns import Batch, admit, as_table, canonical, check_strings, filled, one_chunk
 from .config import Config
 from .core import Outcome, Progress
 from .durable.binding import check_evolve, check_query
@@ -78,7 +78,8 @@ class StoredEpoch:
 
 
 class Engine:
-    """Use as a context manager, or call `close()`. Calls from several threads run one after the other."""
+    """Use as a context manager, or call `close()`. Calls from several threads run one after the other; only reads of
+    tables wait for none of them."""
 
     def __init__(
         self,
@@ -208,6 +209,7 @@ class Engine:
         config = self.config
         batch = admit(data, self.program, before.types, config.max_epoch_rows, config.max_string_bytes)
         bound = self._bind(batch, before)
+        check_passing(bound, batch.events.schema)
         clock.lap("admit")
         command = self._begin_command(batch)
         try:
@@ -393,7 +395,7 @@ class Engine:
                 raise EpochError(
                     f"load({spec.name!r}) after epoch {epoch - 1}: load initial state before the first epoch"
                 )
-            rows = _initial_rows(spec, as_table(data), self._core.table(spec))
+            rows = _initial_rows(spec, as_table(data), self._core.tables([spec])[0])
             for (name, kind), column in zip((*spec.key, *spec.columns), rows.columns, strict=True):
                 check_strings(name, column, kind, self.config.max_string_bytes)
             self._check_state_size(more=rows.nbytes)
@@ -412,6 +414,30 @@ class Engine:
         """The committed rows of a table, given by its name or as what `app.table(…)` returned."""
         self._check_usable()
         return TableView(self, self._spec(name))
+
+    def tables(self, *names: str | Table) -> dict[str, pa.Table]:
+        """The committed rows of several tables (without names: of all), as one and the same commit left them."""
+        self._check_usable()
+        specs = [self._spec(name) for name in names] or list(self.program.tables)
+        return dict(zip([spec.name for spec in specs], self._read(specs), strict=True))
+
+    def _read(self, specs: Sequence[TableSpec]) -> list[pa.Table]:
+        """Beside whatever runs: the core knows the rows as its last commit left them."""
+        if self.read_only or not self._core.reads_beside:
+            with self._using():  # a refresh under way is not committed as a whole
+                return self._core.tables(specs)
+        self._check_usable()
+        self._check_outside()
+        self._check_durable()
+        rows = self._core.tables(specs)
+        self._check_durable()
+        return rows
+
+    def _check_durable(self) -> None:
+        """All that can be seen by now is durable; waits for what was submitted."""
+        if self._journal is not None:
+            self._journal.committer.settle_ahead()
+            self._journal.committer.check_running()
 
     # -- the state directory
 
@@ -493,11 +519,7 @@ class Engine:
         self._check_usable()  # before the lock, which a fork may have copied while it was held
         with self._lock:
             self._check_usable()
-            if self._busy:
-                raise EpochError(
-                    "the engine is at work in this thread: a signal handler (or a callback) can't use it until the "
-                    "call that it interrupted returns; set a flag there and act on it afterwards"
-                )
+            self._check_outside()
             self._busy = True
             try:
                 if self._journal is not None:
@@ -512,6 +534,14 @@ class Engine:
                 self._busy = False
                 if self._close_wanted:
                     self.close()
+
+    def _check_outside(self) -> None:
+        """Not inside of a call that this thread has under way."""
+        if self._busy and self._lock._is_owned():  # type: ignore[attr-defined]
+            raise EpochError(
+                "the engine is at work in this thread: a signal handler (or a callback) can't use it until the "
+                "call that it interrupted returns; set a flag there and act on it afterwards"
+            )
 
     def _check_usable(self) -> None:
         if self._closed:
@@ -559,11 +589,13 @@ class Engine:
         self._half_read = False
 
     def _table_at(self, name: str, epoch: int) -> pa.Table:
-        """Outside of the lock, so that no batch waits."""
-        with self._using():
-            if self._history is None:
-                raise EpochError(f"table {name!r}: an engine in memory keeps no past; open it with a path")
-            history = self._history.copy()
+        """From the state directory, so that nobody waits for anybody."""
+        self._check_usable()
+        if self._history is None:
+            raise EpochError(f"table {name!r}: an engine in memory keeps no past; open it with a path")
+        self._check_outside()
+        self._check_durable()
+        history = self._history.copy()
         look = partial(table_at, name=name, epoch=epoch, make_core=self._make_core, config=self.config)
         return beside_a_writer(history, look)[1]
 
@@ -616,6 +648,8 @@ class Engine:
         }
         own = dict(outcome.columns)
         last = {name: own.pop(name) for name in ("_ts", "_kind") if name in own}
+        for name in columns.keys() & own.keys():
+            columns[name] = filled(columns[name], own.pop(name))
         epochs = pa.repeat(pa.scalar(epoch, pa.int64()), len(last["_ts"]))
         return pa.table({**columns, **own, "_epoch": epochs, **last})
 
@@ -683,8 +717,7 @@ class TableView:
         self._spec = spec
 
     def to_arrow(self) -> pa.Table:
-        with self._engine._using():
-            return self._engine._core.table(self._spec)
+        return self._engine._read([self._spec])[0]
 
     def to_pandas(self) -> Any:
         return self.to_arrow().to_pandas()

@@ -49,7 +49,7 @@ def main_strategy(batches: Sequence[Mapping[str, Any]]) -> str:
 def breakdown(batches: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """Where the threads' time went, and what the graph took.
 
-    The six parts are times of threads, added up over those that a batch has: one with `serial`, else all of the engine's.
+    The six parts are times of threads, added up over those of a batch: one with `serial`, else all.
     Together they are each batch's time on the clock × its threads.
 
     useful     inside transactions; with Config(observe=False) what exploring took is in it

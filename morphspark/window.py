@@ -157,7 +157,9 @@ def _collect_loop(tracer: Tracer, table: TableSpec, row: Row, rows: Value) -> No
     scope, operand = row._handle.scope, row._handle.operand
     assert isinstance(operand, Ref)
     named = tracer.steps[operand.step].args
-    simple = all(not isinstance(one, Ref) or one.step < scope.loop for one in named)
+    simple = tracer.steps[operand.step].op == "row" and all(
+        not isinstance(one, Ref) or one.step < scope.loop for one in named
+    )
     if scope.parent is None or not tracer.is_open(scope.parent) or not simple:
         raise trace_error(
             "the rows of ms.window are named by elements of one ms.each, event columns and constants: "
@@ -232,15 +234,11 @@ def trace_trigger(
     trigger: Trigger,
     tables: Mapping[str, TableSpec],
     clock: Type,
-    events: Mapping[str, Type] | None,
 ) -> Transaction:
-    """What a trigger's function does. `events` are the columns of events, whose names it can't return."""
+    """What a trigger's function does."""
     each = tables[trigger.each] if trigger.each else None
     columns = firing_columns(trigger, tables, clock)
     traced = trace.trace(function, (), columns, tables, clock, lambda tracer: Firing(tracer, trigger, each))
-    for name, _ in traced.returns:
-        if events is not None and name in events:
-            raise TraceError(f"{traced.name}: returned column {name!r} has the name of an event column; rename it")
     for step in traced.steps:
         if step.table == trigger.each and step.op in ("write", "insert", "delete"):
             raise TraceError(

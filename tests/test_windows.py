@@ -138,14 +138,55 @@ def test_refused_triggers():
     with pytest.raises(ms.TraceError, match="w has no 'begin'"):
         app.every(1)(other_name)
 
-    def taken(w):
-        return {"k": w.end}
-
-    with pytest.raises(ms.TraceError, match="the name of an event column"):
-        app.every(1)(taken)
-
     def unlimited(w):
         return {"n": foreign[w.key].over(w).v.count()}
 
     with pytest.raises(ms.TraceError, match="say how long a session can be"):
         other.session(gap=3, each=foreign)(unlimited)
+
+
+# ------------------------------------------------------------------------------------- triggers that fill event columns
+
+
+def roads():
+    """The triggers of the API document, as they stand: they return columns that events have, too."""
+    app = ms.App("roads", order_by="ts")
+    speeds = app.table(
+        "speeds", key="int64", columns={"speed": "float64"}, default={"speed": 0.0}, retain="10 min"
+    )  # fmt: skip
+
+    @app.on()
+    def drive(e):
+        speeds[e.segment].speed = e.speed
+
+    @app.every("60 s", window="5 min", each=speeds)
+    def summary(w):
+        return {"segment": w.key, "avg": speeds[w.key].over("5 min").speed.mean(), "until": w.end}
+
+    return app
+
+
+def drives(segment, **more):
+    ts = pa.array([0, 30_000_000, 60_000_000], pa.timestamp("us", "UTC"))
+    return pa.table({"ts": ts, "segment": segment, "speed": [10.0, 20.0, 30.0], **more})
+
+
+@pytest.mark.parametrize("open_app", [lambda app: app.open(), open_reference])
+def test_a_trigger_fills_a_column_of_the_events(open_app):
+    with open_app(roads()) as engine:
+        rows = engine.process(drives(pa.array([7, 7, 8], pa.int16())))
+    assert rows["segment"].type == pa.int64()  # that of the trigger, which holds both
+    assert rows["segment"].to_pylist() == [7, 7, 7, 8]
+    assert rows["_kind"].to_pylist() == ["drive", "drive", "summary", "drive"]
+    assert rows["avg"].to_pylist() == [None, None, 15.0, None]
+    assert rows.column_names[:4] == ["ts", "segment", "speed", "avg"]
+
+
+def test_a_trigger_fills_columns_of_its_own_type_only():
+    wrong = drives(pa.array([7, 7, 8]), avg=pa.array(["a", "b", "c"]))
+    with roads().open() as engine:
+        with pytest.raises(ms.SchemaError, match="'avg' is float64, and the events' column of this name is string"):
+            engine.process(wrong)
+        assert engine.epoch == 0 and engine.table("speeds").to_arrow().num_rows == 0
+        filled = engine.process(drives(pa.array([7, 7, 8]), avg=pa.array([1.0, 2.0, None])))
+    assert filled["avg"].to_pylist() == [1.0, 2.0, 15.0, None]

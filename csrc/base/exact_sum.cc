@@ -1,42 +1,93 @@
 #include "base/exact_sum.h"
 
-#include <bit>
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
 namespace morphspark {
+namespace {
 
-void ExactSum::Change(double value, int64_t times) {
-  const auto bits = std::bit_cast<uint64_t>(value);
-  const int biased = static_cast<int>(bits >> 52 & 0x7FF);
-  uint64_t mantissa = bits & ((uint64_t{1} << 52) - 1);
-  if (biased == 0x7FF) {
-    (mantissa ? nans_ : value > 0 ? positive_infinities_ : negative_infinities_) += times;
-    return;
+using UInt128 = unsigned __int128;
+
+UInt128 Magnitude(Int128 number) { return number < 0 ? -static_cast<UInt128>(number) : static_cast<UInt128>(number); }
+
+int Width(UInt128 number) {
+  const auto high = static_cast<uint64_t>(number >> 64);
+  return high ? 64 + static_cast<int>(std::bit_width(high))
+              : static_cast<int>(std::bit_width(static_cast<uint64_t>(number)));
+}
+
+// The double nearest to ±number × 2^exponent; `sticky`: there is something below the number's last bit.
+double Nearest(UInt128 number, bool sticky, int exponent, bool negative) {
+  const int drop = std::max(0, Width(number) - 64);
+  auto high = static_cast<uint64_t>(number >> drop);
+  if (sticky || (number & ((UInt128{1} << drop) - 1)) != 0) high |= 1;
+  const double size = std::ldexp(static_cast<double>(high), exponent + drop);
+  return negative ? -size : size;
+}
+
+}  // namespace
+
+ExactSum::ExactSum(const ExactSum& other)
+    : near_(other.near_),
+      base_(other.base_),
+      far_(other.far_ ? std::make_unique<Limbs>(*other.far_) : nullptr),
+      adds_(other.adds_),
+      nans_(other.nans_),
+      positive_infinities_(other.positive_infinities_),
+      negative_infinities_(other.negative_infinities_) {}
+
+void ExactSum::AddScaled(Int128 number, int position) {
+  if (number == 0) return;
+  if (near_ == 0) base_ = std::max(0, position - kBelowFirst);
+  if (position < base_) {  // a lower base, if there is room above
+    if (Width(Magnitude(near_)) + base_ - position > kNearBits) return AddFar(number, position);
+    near_ = near_ * (Int128{1} << (base_ - position));
+    base_ = position;
   }
-  if (biased) mantissa |= uint64_t{1} << 52;
-  const int position = biased ? biased - 1 : 0;  // the mantissa's lowest bit stands for 2^(position - 1074)
-  unsigned __int128 shifted = static_cast<unsigned __int128>(mantissa) << (position % kBits);
-  const int64_t sign = value < 0 ? -times : times;
-  for (int limb = position / kBits; shifted; ++limb, shifted >>= kBits) {
-    limbs_[limb] += sign * static_cast<int64_t>(static_cast<uint32_t>(shifted));
+  const int shift = position - base_;
+  Int128 sum;
+  if (Width(Magnitude(number)) + shift > kNearBits || __builtin_add_overflow(near_, number << shift, &sum)) {
+    return AddFar(number, position);
   }
-  if (++adds_ == kAddsBetweenNormalise) {
-    Normalise(&limbs_);
-    adds_ = 0;
-  }
+  near_ = sum;
+}
+
+void ExactSum::AddFar(Int128 number, int position) {
+  if (!far_) far_ = std::make_unique<Limbs>();
+  AddTo(far_.get(), number, position);
+  if (++adds_ < kAddsBetweenNormalise) return;
+  Normalise(far_.get());
+  adds_ = 0;
+}
+
+void ExactSum::AddTo(Limbs* limbs, Int128 number, int position) {
+  const int64_t sign = number < 0 ? -1 : 1;
+  UInt128 rest = Magnitude(number);
+  const int skip = position % kBits;
+  // The lowest limb takes what is left of it; the others take whole ones.
+  int limb = position / kBits;
+  (*limbs)[limb] += sign * static_cast<int64_t>(static_cast<uint32_t>(rest << skip));
+  for (rest >>= kBits - skip; rest; rest >>= kBits)
+    (*limbs)[++limb] += sign * static_cast<int64_t>(static_cast<uint32_t>(rest));
 }
 
 void ExactSum::Merge(const ExactSum& other) {
-  for (int i = 0; i < kLimbs; ++i) limbs_[i] += other.limbs_[i];
+  Int128 sum;
+  if (other.base_ == base_ && !__builtin_add_overflow(near_, other.near_, &sum))
+    near_ = sum;
+  else if (other.near_ != 0)
+    AddScaled(other.near_, other.base_);
   nans_ += other.nans_;
   positive_infinities_ += other.positive_infinities_;
   negative_infinities_ += other.negative_infinities_;
+  if (!other.far_) return;
+  if (!far_) far_ = std::make_unique<Limbs>();
+  for (int i = 0; i < kLimbs; ++i) (*far_)[i] += (*other.far_)[i];
   adds_ += other.adds_ + 1;  // a limb that is normalised counts as one more
-  if (adds_ >= kAddsBetweenNormalise) {
-    Normalise(&limbs_);
-    adds_ = 0;
-  }
+  if (adds_ < kAddsBetweenNormalise) return;
+  Normalise(far_.get());
+  adds_ = 0;
 }
 
 // Brings every limb but the last into [0, 2^32); the last keeps the sign.
@@ -54,7 +105,9 @@ double ExactSum::Round() const {
   if (nans_ || (positive_infinities_ && negative_infinities_)) return std::numeric_limits<double>::quiet_NaN();
   if (positive_infinities_) return std::numeric_limits<double>::infinity();
   if (negative_infinities_) return -std::numeric_limits<double>::infinity();
-  Limbs limbs = limbs_;
+  if (!far_) return near_ == 0 ? 0.0 : Nearest(Magnitude(near_), false, base_ - 1074, near_ < 0);
+  Limbs limbs = *far_;
+  if (near_ != 0) AddTo(&limbs, near_, base_);
   Normalise(&limbs);
   const bool negative = limbs[kLimbs - 1] < 0;
   if (negative) {
@@ -65,17 +118,11 @@ double ExactSum::Round() const {
   while (top >= 0 && limbs[top] == 0) --top;
   if (top < 0) return 0.0;
   // The highest 96 bits hold at least 65 that count; everything below only says whether a tie is one.
-  unsigned __int128 window = 0;
-  for (int i = top; i > top - 3; --i) window = window << kBits | static_cast<uint32_t>(i >= 0 ? limbs[i] : 0);
-  const int shift = static_cast<int>(std::bit_width(static_cast<uint64_t>(window >> 32))) - 32;
-  const int drop = shift > 0 ? shift : 0;
-  auto high = static_cast<uint64_t>(window >> drop);  // at most 64 bits
-  bool sticky = (window & ((static_cast<unsigned __int128>(1) << drop) - 1)) != 0;
+  UInt128 highest = 0;
+  for (int i = top; i > top - 3; --i) highest = highest << kBits | static_cast<uint32_t>(i >= 0 ? limbs[i] : 0);
+  bool sticky = false;
   for (int i = top - 3; i >= 0 && !sticky; --i) sticky = limbs[i] != 0;
-  if (sticky) high |= 1;
-  const int exponent = kBits * (top - 2) + drop - 1074;
-  const double size = std::ldexp(static_cast<double>(high), exponent);
-  return negative ? -size : size;
+  return Nearest(highest, sticky, kBits * (top - 2) - 1074, negative);
 }
 
 }  // namespace morphspark

@@ -1,17 +1,29 @@
-// A sum of doubles without rounding: a fixed-point number wide enough for every double, rounded once at the end.
+// A sum of doubles without rounding, rounded once at the end.
 //
-// The value is Σ limbs[i] × 2^(32 i - 1074). Limbs are signed and may leave [0, 2^32) between normalisations, so
-// adding touches three limbs and carries nothing. Two sums merge limb by limb, and subtract too: what windows need.
-// Not thread safe.
+// Most sums are of numbers that are alike. They fit one fixed-point number of 128 bits, near × 2^(base - 1074), whose
+// base is found from the first of them: a shift and an addition each. What does not fit, very large or very small
+// beside the rest, goes to `far`, a fixed-point number wide enough for every double: Σ far[i] × 2^(32 i - 1074). Its
+// limbs are signed and may leave [0, 2^32) between normalisations, so adding touches three of them and carries nothing.
+//
+// Sums merge, and subtract: what windows need. Not thread safe.
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstdint>
+#include <memory>
+
+#include "base/value.h"
 
 namespace morphspark {
 
 class ExactSum {
  public:
+  ExactSum() = default;
+  ExactSum(const ExactSum& other);
+  ExactSum(ExactSum&&) = default;
+  ExactSum& operator=(ExactSum&&) = default;
+
   void Reset() { *this = ExactSum(); }
   void Add(double value) { Change(value, 1); }
   // Takes back what was added.
@@ -23,13 +35,43 @@ class ExactSum {
   static constexpr int kBits = 32;
   static constexpr int kLimbs = (1074 + 1024) / kBits + 4;  // every double, and room for 2^64 of them
   static constexpr int64_t kAddsBetweenNormalise = int64_t{1} << 29;
+  static constexpr int kNearBits = 127;  // of a signed number
+  static constexpr int kMantissaBits = 53;
+  static constexpr int kBelowFirst = 20;  // bits that are left for numbers smaller than the first
+  static constexpr int kNoBase = 1 << 16;
 
   using Limbs = std::array<int64_t, kLimbs>;
   static void Normalise(Limbs* limbs);
-  void Change(double value, int64_t times);
+  static void AddTo(Limbs* limbs, Int128 number, int position);
 
-  Limbs limbs_{};
-  int64_t adds_ = 0;
+  [[gnu::always_inline]] void Change(double value, int times) {
+    const auto bits = std::bit_cast<uint64_t>(value);
+    const int biased = static_cast<int>(bits >> 52 & 0x7FF);
+    const uint64_t fraction = bits & ((uint64_t{1} << 52) - 1);
+    if (biased == 0x7FF) [[unlikely]] {
+      (fraction ? nans_ : value > 0 ? positive_infinities_ : negative_infinities_) += times;
+      return;
+    }
+    const auto mantissa = static_cast<int64_t>(biased ? fraction | uint64_t{1} << 52 : fraction);
+    const int position = biased ? biased - 1 : 0;  // the mantissa's lowest bit stands for 2^(position - 1074)
+    const Int128 number = (value < 0) == (times > 0) ? -mantissa : mantissa;
+    const int shift = position - base_;
+    Int128 sum;
+    if (shift >= 0 && shift <= kNearBits - kMantissaBits && !__builtin_add_overflow(near_, number << shift, &sum))
+        [[likely]] {
+      near_ = sum;
+    } else {
+      AddScaled(number, position);
+    }
+  }
+  // Adds number × 2^(position - 1074).
+  void AddScaled(Int128 number, int position);
+  void AddFar(Int128 number, int position);
+
+  Int128 near_ = 0;
+  int base_ = kNoBase;
+  std::unique_ptr<Limbs> far_;
+  int64_t adds_ = 0;  // to `far`
   int64_t nans_ = 0, positive_infinities_ = 0, negative_infinities_ = 0;
 };
 

@@ -4,40 +4,12 @@
 #include <limits>
 
 #include "base/prefetch.h"
+#include "plan/uses.h"
 
 namespace morphspark {
 namespace {
 
 constexpr Access kLinkAhead = 16;
-
-// The code of the transaction at a position; null if none runs there.
-const TransactionCode* CodeAt(const PlanInput& input, int64_t position) {
-  if (position >= input.order.keyed) return nullptr;
-  const TransactionId id = input.transactions[input.order.Row(position)];
-  return id == kUnmatched ? nullptr : &input.code.transactions[id];
-}
-
-// The elements of a row's list, for a site that is named by them.
-ListRange Elements(const PlanInput& input, const Site& site, BatchRow row) {
-  const ColumnView& lists = input.columns[site.parts[0]];
-  if (lists.kind != Kind::kList || lists.IsNull(row)) return {0, 0};
-  return lists.List(row);
-}
-
-// Calls visit(use, index) for each row that a transaction may use, in the order of its accesses. `index` leads into
-// the site's slots and handles.
-template <class Visit>
-void EachUse(const PlanInput& input, const TransactionCode& code, BatchRow row, Visit visit) {
-  for (const SiteUse& use : code.uses) {
-    const Site& site = input.code.sites[use.site];
-    if (!site.of_element) {
-      visit(use, row);
-      continue;
-    }
-    const ListRange range = Elements(input, site, row);
-    for (int64_t element = 0; element < range.size; ++element) visit(use, range.start + element);
-  }
-}
 
 Access CountUses(const PlanInput& input, const TransactionCode& code, BatchRow row) {
   if (!code.uses_elements) return static_cast<Access>(code.uses.size());
@@ -52,7 +24,7 @@ uint64_t Graph::bytes() const {
   uint64_t bytes = first.bytes() + slot.bytes() + owner.bytes() + table.bytes() + flags.bytes() + previous.bytes() +
                    earlier.bytes() + type.bytes() + aliased.bytes() + grouped.bytes() + groups.bytes();
   for (const auto& one : rows) bytes += one.capacity() * sizeof(RowHandle);
-  bytes += roamer.bytes() + roamers.capacity() * sizeof(Task);
+  bytes += roamer.bytes() + (roamers.capacity() + foreseen.capacity()) * sizeof(Task);
   return bytes;
 }
 
@@ -80,13 +52,16 @@ void Planner::Plan(const PlanInput& input, int64_t begin, int64_t end, ThreadPoo
   });
   graph->aliased.Resize(graph->tasks);
   std::ranges::fill(graph->aliased, 0);
-  for (const auto& some : aliases_) {
-    for (const Alias& alias : some) Redirect(input, alias, graph);
-  }
+  Redirect(input, graph);
 }
 
 void Planner::FindRoamers(const PlanInput& input, Graph* graph) {
   graph->roamers.clear();
+  graph->foreseen.clear();
+  if (input.foreseen != nullptr) {
+    graph->foreseen = input.foreseen->tasks;
+    return;
+  }
   if (std::ranges::none_of(input.code.transactions, &TransactionCode::computes_keys)) return;
   graph->roamer.Resize(graph->tasks);
   Task last = Graph::kNobody;
@@ -129,7 +104,7 @@ void Planner::Count(const PlanInput& input, ThreadPool* pool, Graph* graph) {
     first[task] = static_cast<Access>(total);
     total += count;
   }
-  if (total >= kNullKey) throw std::length_error("a batch has more than 2^32 accesses");
+  if (total >= kHandlesMax) throw std::length_error("a batch has more than 2^32 accesses");
   first[tasks] = static_cast<Access>(total);
 }
 
@@ -161,6 +136,11 @@ void Planner::Sort(const PlanInput& input, uint32_t part, Graph* graph) {
     for (Task task : graph->Group(part, type))
       graph->first[task] = CountUses(input, code, input.order.Row(graph->begin + task));
   }
+  for (uint32_t type = 0; input.foreseen != nullptr && type < types; ++type) {
+    if (!input.code.transactions[type].computes_keys) continue;
+    for (Task task : graph->Group(part, type))
+      graph->first[task] += static_cast<Access>(input.foreseen->RowsOf(task).size());
+  }
 }
 
 void Planner::Fill(const PlanInput& input, ThreadPool* pool, Graph* graph) {
@@ -171,8 +151,11 @@ void Planner::Fill(const PlanInput& input, ThreadPool* pool, Graph* graph) {
   graph->flags.Resize(total);
   pool->For(graph->parts(), 1, [&](int64_t from, int64_t to) {
     for (int64_t part = from; part < to; ++part) {
-      for (uint32_t type = 0; type < graph->types; ++type)
-        FillGroup(input, graph->Group(static_cast<uint32_t>(part), type), input.code.transactions[type], graph);
+      for (uint32_t type = 0; type < graph->types; ++type) {
+        const std::span<const Task> tasks = graph->Group(static_cast<uint32_t>(part), type);
+        FillGroup(input, tasks, input.code.transactions[type], graph);
+        FillForeseen(input, tasks, input.code.transactions[type], graph);
+      }
     }
   });
 }
@@ -212,6 +195,23 @@ void Planner::FillGroup(const PlanInput& input, std::span<const Task> tasks, con
       fill(first[task] + number, task, use, slot[row], handle + row);
     }
     ++number;
+  }
+}
+
+// The rows that they will name by keys that they compute, behind those of their sites.
+void Planner::FillForeseen(const PlanInput& input, std::span<const Task> tasks, const TransactionCode& code,
+                           Graph* graph) {
+  if (!code.computes_keys || input.foreseen == nullptr) return;
+  for (Task task : tasks) {
+    const auto foreseen = input.foreseen->RowsOf(task);
+    Access access = graph->first[task + 1] - static_cast<Access>(foreseen.size());
+    for (const ForeseenRow& row : foreseen) {
+      graph->slot[access] = row.slot;
+      graph->owner[access] = task;
+      graph->table[access] = row.table;
+      graph->flags[access] = row.writes ? Graph::kWrites : 0;
+      ++access;
+    }
   }
 }
 
@@ -273,14 +273,24 @@ void Planner::Link(Graph* graph, uint32_t part, uint32_t parts, std::vector<Alia
   }
 }
 
-void Planner::Redirect(const PlanInput& input, const Alias& alias, Graph* graph) {
-  const Task task = graph->owner[alias.hole];
-  graph->aliased[task] = 1;
-  const int64_t position = graph->begin + task;
-  Access access = graph->first[task];
-  EachUse(input, *CodeAt(input, position), input.order.Row(position), [&](const SiteUse& use, int64_t index) {
-    if (access++ == alias.hole) graph->rows[use.site][index] = alias.kept;
-  });
+// Lets the handles of holes lead to what was kept; each transaction that has some is gone through once.
+void Planner::Redirect(const PlanInput& input, Graph* graph) {
+  std::vector<Alias>& aliases = aliases_.front();
+  for (size_t part = 1; part < aliases_.size(); ++part)
+    aliases.insert(aliases.end(), aliases_[part].begin(), aliases_[part].end());
+  if (aliases_.size() > 1) std::ranges::sort(aliases, {}, &Alias::hole);
+  for (auto alias = aliases.begin(); alias != aliases.end();) {
+    const Task task = graph->owner[alias->hole];
+    graph->aliased[task] = 1;
+    const int64_t position = graph->begin + task;
+    Access access = graph->first[task];
+    EachUse(input, *CodeAt(input, position), input.order.Row(position), [&](const SiteUse& use, int64_t index) {
+      if (alias != aliases.end() && alias->hole == access) graph->rows[use.site][index] = (alias++)->kept;
+      ++access;
+    });
+    // Rows that were foreseen have no handles.
+    while (alias != aliases.end() && graph->owner[alias->hole] == task) ++alias;
+  }
 }
 
 }  // namespace morphspark

@@ -15,11 +15,14 @@
 // A write waits for the latest earlier write, never for reads: versions serve those. If two sites of a transaction
 // name the same row at run time, they are one access: the second is a hole, and its handle leads to the first.
 //
-// A transaction that computes keys (from state, say) names rows only when it runs: it *roams*. It is ordered against
-// all rows that it may touch, which here means against everybody: it waits for all transactions before it, and those
-// behind it wait for it. There is no list of such operations in every row: `roamer` says for each transaction which one
-// was the last before it. While it runs nobody else does, so it may add accesses of its own to the graph: see
-// PlannedRows::Find.
+// A transaction that computes keys (from state, say) names rows only when it runs. Most of these rows can be foreseen
+// (execute/foresee.h): they are accesses like all others, behind those of its sites. If it then names another row, it
+// stops, and is put right after all others have run: execute/repair.h.
+//
+// Where that happens too often, it *roams*: it is ordered against everybody, so it waits for all transactions before
+// it, and those behind it wait for it. There is no list of such operations in every row: `roamer` says for each
+// transaction which one was the last before it. While it runs nobody else does, so it may add accesses of its own to
+// the graph: see PlannedRows::Find.
 //
 // All arrays are flat and reused; nothing is allocated per operation.
 #pragma once
@@ -33,13 +36,12 @@
 #include "base/scratch.h"
 #include "base/thread_pool.h"
 #include "plan/classify.h"
+#include "plan/foreseen.h"
 #include "plan/order.h"
 #include "program/code.h"
 #include "state/table.h"
 
 namespace morphspark {
-
-using Task = uint32_t;  // a transaction of the batch: its position minus that of the batch's first
 
 struct Graph {
   static constexpr uint8_t kWrites = 1;
@@ -65,6 +67,7 @@ struct Graph {
   std::vector<std::vector<RowHandle>> rows;  // by site: the access, or kNullKey; as BatchContext::rows
   std::vector<Task> roamers;                 // transactions that compute keys, in order
   Scratch<Task> roamer;                      // by task: the last of them before it, or kNobody; if there are any
+  std::vector<Task> foreseen;                // transactions that compute keys and don't roam, in order
 
   static constexpr Task kNobody = 0xFFFFFFFFu;
 
@@ -100,6 +103,7 @@ struct PlanInput {
   const Order& order;
   std::span<const TransactionId> transactions;  // by batch row
   std::span<const std::vector<Slot>> slots;     // by site
+  const Foreseen* foreseen = nullptr;           // null: transactions that compute keys roam
 };
 
 class Planner {
@@ -111,6 +115,15 @@ class Planner {
 
   // The latest write of a row by a transaction before this one, of those in the graph that was planned last.
   Access LastWriteBefore(const Graph& graph, TableId table, Slot slot, Task task) const;
+
+  // Calls visit(access) for all planned uses of a row by transactions behind this one, the last first.
+  template <class Visit>
+  void EachUseBehind(const Graph& graph, TableId table, Slot slot, Task task, Visit visit) const {
+    const uint32_t base = base_ - graph.accesses();
+    if (slot >= last_[table].size() || last_[table][slot].any < base) return;
+    for (Access at = last_[table][slot].any - base; at != kBase && graph.owner[at] > task; at = graph.earlier[at])
+      visit(at);
+  }
 
   uint64_t bytes() const;
 
@@ -129,10 +142,11 @@ class Planner {
   void Sort(const PlanInput& input, uint32_t part, Graph* graph);
   void Fill(const PlanInput& input, ThreadPool* pool, Graph* graph);
   void FillGroup(const PlanInput& input, std::span<const Task> tasks, const TransactionCode& code, Graph* graph);
+  void FillForeseen(const PlanInput& input, std::span<const Task> tasks, const TransactionCode& code, Graph* graph);
   void FindRoamers(const PlanInput& input, Graph* graph);
   void MakeRoom(Access accesses);
   void Link(Graph* graph, uint32_t part, uint32_t parts, std::vector<Alias>* aliases);
-  void Redirect(const PlanInput& input, const Alias& alias, Graph* graph);
+  void Redirect(const PlanInput& input, Graph* graph);
 
   std::span<const std::unique_ptr<Table>> tables_;
   std::vector<std::vector<Last>> last_;      // by table, by slot

@@ -16,7 +16,7 @@ struct SiteContext {
   const Code& code;
   std::span<const ColumnView> columns;
   std::span<const TransactionId> transactions;
-  std::vector<uint8_t> uses;  // by transaction + 1: does it use the site? [0] is for kUnmatched + 1
+  const uint8_t* uses;  // by transaction + 1: does it use the site? [0] is for kUnmatched + 1
   Table* table;
 
   // The column of a key of one part; its index is a batch row, or an element of the list column.
@@ -117,13 +117,14 @@ void ResolveKeys(const Code& code, std::span<const ColumnView> columns, std::spa
                  std::span<const std::unique_ptr<Table>> tables, ThreadPool* pool,
                  std::vector<std::vector<Slot>>* slots) {
   slots->resize(code.sites.size());
+  const size_t types = code.transactions.size() + 1;
+  std::vector<uint8_t> uses(code.sites.size() * types, 0);  // by site
+  for (size_t i = 0; i < code.transactions.size(); ++i) {
+    for (SiteId used : code.transactions[i].sites) uses[used * types + i + 1] = 1;
+  }
   for (SiteId id = 0; id < code.sites.size(); ++id) {
     const Site& site = code.sites[id];
-    std::vector<uint8_t> uses(code.transactions.size() + 1, 0);
-    for (size_t i = 0; i < code.transactions.size(); ++i) {
-      for (SiteId used : code.transactions[i].sites) uses[i + 1] |= used == id;
-    }
-    const SiteContext context{site, code, columns, transactions, std::move(uses), tables[site.table].get()};
+    const SiteContext context{site, code, columns, transactions, uses.data() + id * types, tables[site.table].get()};
     ResolveSite(context, pool, &(*slots)[id]);
   }
 }

@@ -33,6 +33,8 @@ bool CanBeCut(Op op) {
     case Op::kRows:
     case Op::kCollect:
     case Op::kWindowOfRows:
+    case Op::kCollectElements:
+    case Op::kChoose:
       return false;
     default:
       return true;

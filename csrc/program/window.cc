@@ -1,38 +1,12 @@
 #include "program/window.h"
 
 #include <algorithm>
-#include <bit>
 #include <limits>
 
 #include "base/decimal.h"
 
 namespace morphspark {
 namespace {
-
-// A column of a version, as a register holds it.
-Value Load(Kind kind, const uint8_t* cell) {
-  Value value;
-  if (kind == Kind::kString) {
-    std::memcpy(&value.s, cell, sizeof(Bytes));
-  } else if (kind == Kind::kBool) {
-    value.i = *cell;
-  } else {
-    int64_t word;
-    std::memcpy(&word, cell, sizeof(word));
-    if (kind == Kind::kDecimal)
-      value.d = word;
-    else
-      value.i = word;
-  }
-  return value;
-}
-
-// Equal for values that are equal: all NaN are one already, and -0 is 0.
-uint64_t DistinctWord(Kind kind, const uint8_t* cell) {
-  const Value value = Load(kind, cell);
-  if (kind == Kind::kFloat64) return std::bit_cast<uint64_t>(value.f == 0 ? 0.0 : value.f);
-  return kind == Kind::kDecimal ? static_cast<uint64_t>(value.d) : static_cast<uint64_t>(value.i);
-}
 
 template <class T>
 int64_t CountDistinct(std::vector<T>* values) {
@@ -42,61 +16,87 @@ int64_t CountDistinct(std::vector<T>* values) {
 
 }  // namespace
 
-Failure WindowReader::Read(const WindowCode& window, uint32_t offset, int64_t now, int64_t since, Value* out,
-                           uint8_t* null) {
-  if (window.by == WindowBy::kRows) {
-    NarrowByCount(window.size);
-  } else {
-    const int64_t start = window.by == WindowBy::kSince ? since
-                          : now < std::numeric_limits<int64_t>::min() + window.size
-                              ? std::numeric_limits<int64_t>::min()
-                              : now - window.size;
-    NarrowByTime(start, now);
+void WindowReader::Begin(const WindowCode& window, uint32_t offset, int64_t now, int64_t since, size_t rows) {
+  window_code_ = &window;
+  offset_ = offset;
+  now_ = now;
+  constexpr int64_t kBeforeAllTime = std::numeric_limits<int64_t>::min();
+  if (window.by == WindowBy::kRows)
+    start_ = kBeforeAllTime;
+  else if (window.by == WindowBy::kSince)
+    start_ = since;
+  else
+    start_ = now < kBeforeAllTime + window.size ? kBeforeAllTime : now - window.size;
+  ranges_.clear();
+  several_ = rows > 1;
+  ++window_;
+  made_.Reset();
+}
+
+void WindowReader::Add(History* history, Slot slot) {
+  const VersionList list = history->Versions(slot);
+  if (list.count == 0) return;
+  const History::Range range =
+      window_code_->by == WindowBy::kRows ? History::Range{0, list.count} : history->Between(slot, start_, now_);
+  if (range.begin < range.end) ranges_.push_back({list, range.begin, range.end, offset_, history, slot});
+}
+
+void WindowReader::Add(const VersionList& versions, uint32_t offset) {
+  const bool by_rows = window_code_->by == WindowBy::kRows;
+  const uint32_t begin = by_rows ? 0 : versions.Before(start_), end = by_rows ? versions.count : versions.Before(now_);
+  if (begin < end) ranges_.push_back({versions, begin, end, offset, nullptr, kNoSlot});
+}
+
+Failure WindowReader::Read(Value* out, uint8_t* null) {
+  if (window_code_->by == WindowBy::kRows) {
+    NarrowByCount(window_code_->size);
+    std::erase_if(ranges_, [](const Range& one) { return one.begin == one.end; });
   }
-  std::erase_if(ranges_, [](const Range& one) { return one.begin == one.end; });
   const int64_t count = Count();
   *null = 0;
-  switch (window.aggregate) {
+  switch (window_code_->aggregate) {
     case WindowAggregate::kCount:
       out->i = count;
       return kFine;
     case WindowAggregate::kNunique:
-      out->i = Distinct(window.kind, offset);
+      out->i = Distinct();
       return kFine;
     case WindowAggregate::kSum:
-      return Sum(window, offset, count, out);
+      return Sum(count, out);
     default:
       break;
   }
   *null = count == 0;
   if (count == 0) return kFine;
-  if (window.aggregate == WindowAggregate::kMean) return Sum(window, offset, count, out);
-  if (window.aggregate == WindowAggregate::kMin || window.aggregate == WindowAggregate::kMax) {
-    Extreme(window, offset, out);
-    return kFine;
+  switch (window_code_->aggregate) {
+    case WindowAggregate::kMean:
+      return Sum(count, out);
+    case WindowAggregate::kMin:
+    case WindowAggregate::kMax:
+      Extreme(out);
+      return kFine;
+    default:
+      Outermost(window_code_->aggregate == WindowAggregate::kFirst, out);
+      return kFine;
   }
-  // Of equal sequences the row that was named first has the first version, and the one named last the last.
+}
+
+// The first or the last value. Of equal sequences the row that was named first has the first version, and the one
+// named last the last.
+void WindowReader::Outermost(bool first, Value* out) const {
   const uint8_t* chosen = nullptr;
-  const bool first = window.aggregate == WindowAggregate::kFirst;
   for (const Range& one : ranges_) {
     const uint8_t* version = first ? one.first() : one.last();
     const bool better = chosen == nullptr || (first ? VersionList::Sequence(version) < VersionList::Sequence(chosen)
                                                     : VersionList::Sequence(version) >= VersionList::Sequence(chosen));
-    if (better) chosen = version;
-  }
-  *out = Load(window.kind, chosen + offset);
-  return kFine;
-}
-
-void WindowReader::NarrowByTime(int64_t start, int64_t now) {
-  for (Range& one : ranges_) {
-    one.end = one.list.Before(now);
-    one.begin = std::min(one.end, one.list.Before(start));
+    if (!better) continue;
+    chosen = version;
+    *out = LoadCell(window_code_->kind, version + one.offset);
   }
 }
 
 void WindowReader::NarrowByCount(int64_t count) {
-  for (Range& one : ranges_) one.begin = one.end - static_cast<uint32_t>(std::min<int64_t>(count, one.end));
+  for (Range& one : ranges_) one.begin = one.end - static_cast<uint32_t>(std::min<int64_t>(count, one.size()));
   if (ranges_.size() < 2 || Count() <= count) return;
   // The last `count` of all: those from the count-th newest (transaction, row) on.
   order_.clear();
@@ -117,104 +117,97 @@ void WindowReader::NarrowByCount(int64_t count) {
 
 int64_t WindowReader::Count() const {
   int64_t count = 0;
-  for (const Range& one : ranges_) count += one.end - one.begin;
+  for (const Range& one : ranges_) count += one.size();
   return count;
 }
 
+// Calls visit with the column of each version.
 template <class Visit>
 void WindowReader::EachOf(const Range& one, Visit visit) {
-  const uint8_t* const end = one.list.at(one.end);
-  for (const uint8_t* version = one.first(); version != end; version += one.list.stride) visit(version);
-}
-
-template <class Visit>
-void WindowReader::Each(Visit visit) const {
-  for (const Range& one : ranges_) EachOf(one, visit);
-}
-
-bool WindowReader::Keeps(const Range& one, uint32_t versions_min) const {
-  return one.history != nullptr && one.end - one.begin >= versions_min && !recompute_;
-}
-
-void WindowReader::SumFloats(const WindowCode& window, uint32_t offset, ExactSum* sum) const {
-  for (const Range& one : ranges_) {
-    if (Keeps(one, kFloatsKeptMin)) {
-      const RunningSum wanted{.offset = offset, .size = window.size, .floats = true};
-      sum->Merge(one.history->Sum(one.slot, wanted, one.begin, one.end).exact);
-    } else {
-      EachOf(one, [&](const uint8_t* version) { sum->Add(Load(Kind::kFloat64, version + offset).f); });
-    }
-  }
-}
-
-Int128 WindowReader::SumWhole(const WindowCode& window, uint32_t offset) const {
-  Int128 sum = 0;  // of at most 2^32 × rows numbers of 64 bits: it can't overflow
-  for (const Range& one : ranges_) {
-    if (Keeps(one, kWholeKeptMin)) {
-      const RunningSum wanted{.offset = offset, .size = window.size, .floats = false};
-      sum += one.history->Sum(one.slot, wanted, one.begin, one.end).whole;
-    } else {
-      EachOf(one, [&](const uint8_t* version) { sum += Load(Kind::kInt64, version + offset).i; });
-    }
-  }
-  return sum;
+  const uint8_t* cell = one.first() + one.offset;
+  for (uint32_t left = one.size(); left > 0; --left, cell += one.list.stride) visit(cell);
 }
 
 // The sum, or the mean.
-Failure WindowReader::Sum(const WindowCode& window, uint32_t offset, int64_t count, Value* out) const {
-  const bool mean = window.aggregate == WindowAggregate::kMean;
-  if (window.kind == Kind::kFloat64) {
-    ExactSum sum;
-    SumFloats(window, offset, &sum);
-    const double rounded = sum.Round();
+Failure WindowReader::Sum(int64_t count, Value* out) const {
+  const Kind kind = window_code_->kind;
+  const bool mean = window_code_->aggregate == WindowAggregate::kMean;
+  Int128 whole = 0;  // of at most 2^32 × rows numbers of 64 bits: it can't overflow
+  ExactSum exact;
+  for (const Range& one : ranges_) {
+    if (HasPartial(one, kSumMin))
+      one.history->AddSum(one.slot, Moving(one), one.range(), &whole, &exact);
+    else if (kind == Kind::kFloat64)
+      EachOf(one, [&](const uint8_t* cell) { exact.Add(LoadCell(Kind::kFloat64, cell).f); });
+    else
+      EachOf(one, [&](const uint8_t* cell) { whole += LoadCell(Kind::kInt64, cell).i; });
+  }
+  if (kind == Kind::kFloat64) {
+    const double rounded = exact.Round();
     out->f = mean ? rounded / static_cast<double>(count) : rounded;
     return kFine;
   }
-  Int128 sum = SumWhole(window, offset);
-  if (window.kind == Kind::kDecimal) {
+  if (kind == Kind::kDecimal) {
     if (mean) {
-      if (!decimal::ScaleUp(sum, window.scale, &sum)) return kOverflow;
-      sum = decimal::DivideHalfUp(sum, count);
+      if (!decimal::ScaleUp(whole, window_code_->scale, &whole)) return kOverflow;
+      whole = decimal::DivideHalfUp(whole, count);
     }
-    out->d = sum;
-    return decimal::Fits(sum) ? kFine : kOverflow;
+    out->d = whole;
+    return decimal::Fits(whole) ? kFine : kOverflow;
   }
   if (mean) {
-    out->f = static_cast<double>(sum) / static_cast<double>(count);
+    out->f = static_cast<double>(whole) / static_cast<double>(count);
     return kFine;
   }
-  out->i = static_cast<int64_t>(sum);
-  return out->i == sum ? kFine : kOverflow;
+  out->i = static_cast<int64_t>(whole);
+  return out->i == whole ? kFine : kOverflow;
 }
 
 // Of equal values the first, whichever row it is of.
-void WindowReader::Extreme(const WindowCode& window, uint32_t offset, Value* out) const {
-  const int wanted = window.aggregate == WindowAggregate::kMin ? -1 : 1;
-  const uint8_t* chosen = nullptr;
-  Each([&](const uint8_t* version) {
-    const Value value = Load(window.kind, version + offset);
-    int order = wanted;
-    if (chosen != nullptr) {
-      order = CompareValues(window.kind, value, *out);
-      if (order == 0 && VersionList::Sequence(version) < VersionList::Sequence(chosen)) order = wanted;
+void WindowReader::Extreme(Value* out) const {
+  const Kind kind = window_code_->kind;
+  const bool largest = window_code_->aggregate == WindowAggregate::kMax;
+  bool found = false;
+  Stamp sequence = 0;
+  const auto consider = [&](const uint8_t* cell, uint32_t offset) {
+    const Value value = LoadCell(kind, cell);
+    const int order = found ? CompareValues(kind, value, *out) : 0;
+    if (found && (order != 0 ? (order > 0) != largest : VersionList::Sequence(cell - offset) >= sequence)) return;
+    found = true;
+    *out = value;
+    sequence = VersionList::Sequence(cell - offset);
+  };
+  for (const Range& one : ranges_) {
+    if (HasPartial(one, kExtremeMin)) {
+      const PartialOf of{one.offset, kind};
+      consider(one.history->Extreme(one.slot, of, largest, one.range()) + one.offset, one.offset);
+    } else {
+      EachOf(one, [&](const uint8_t* cell) { consider(cell, one.offset); });
     }
-    if (order != 0 && (order < 0) == (wanted < 0)) {
-      chosen = version;
-      *out = value;
-    }
-  });
+  }
 }
 
-int64_t WindowReader::Distinct(Kind kind, uint32_t offset) {
+int64_t WindowReader::Distinct() {
+  const Kind kind = window_code_->kind;
   words_.clear();
   texts_.clear();
-  Each([&](const uint8_t* version) {
-    if (kind == Kind::kString)
-      texts_.push_back(Load(kind, version + offset).s.view());
-    else
-      words_.push_back(DistinctWord(kind, version + offset));
-  });
-  return kind == Kind::kString ? CountDistinct(&texts_) : CountDistinct(&words_);
+  const Range* base = nullptr;  // the longest with a partial aggregate: its values are never listed
+  const auto list = [&](const Range& one) { one.history->AddDistinct(one.slot, Moving(one), one.range(), &words_); };
+  for (const Range& one : ranges_) {
+    if (kind == Kind::kString) {
+      EachOf(one, [&](const uint8_t* cell) { texts_.push_back(LoadCell(kind, cell).s.view()); });
+    } else if (!HasPartial(one, kDistinctMin)) {
+      EachOf(one, [&](const uint8_t* cell) { words_.push_back(DistinctWord(kind, cell)); });
+    } else if (base == nullptr) {
+      base = &one;
+    } else {
+      list(one.size() > base->size() ? *std::exchange(base, &one) : one);
+    }
+  }
+  if (kind == Kind::kString) return CountDistinct(&texts_);
+  const int64_t counted =
+      base == nullptr ? 0 : base->history->Distinct(base->slot, Moving(*base), base->range(), &words_);
+  return counted + CountDistinct(&words_);
 }
 
 }  // namespace morphspark

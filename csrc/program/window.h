@@ -2,8 +2,8 @@
 //
 // By time a window is [now - size, now), by count the last `size` versions. Versions of several rows stand in the order
 // of their transactions, those of one transaction in the order in which the rows were named. Each row gives a range of
-// its list, so that nothing is copied or sorted: order matters only between the rows' first and last ones. Sums over
-// long lists are kept by the history and move on with the window; they are exact, so it makes no difference.
+// its list, so that nothing is copied or sorted: order matters only between the rows' first and last ones. For long
+// lists the history has partial aggregates (partials.h), which are exact, so it makes no difference.
 //
 // Thread safety: one reader per thread; the histories must not change meanwhile.
 #pragma once
@@ -17,70 +17,76 @@
 #include "base/exact_sum.h"
 #include "program/arithmetic.h"
 #include "program/code.h"
+#include "state/cells.h"
 #include "state/history.h"
 
 namespace morphspark {
 
 class WindowReader {
  public:
-  // A window over so many rows begins.
-  void Begin(size_t rows) {
-    ranges_.clear();
-    several_ = rows > 1;
-    ++window_;
-    made_.Reset();
-  }
+  // A window over so many rows begins: of the column at `offset` of every version. `since` counts for kSince only.
+  void Begin(const WindowCode& window, uint32_t offset, int64_t now, int64_t since, size_t rows);
   // A row is in a window once, however often it is named: is this the first time?
   bool Meet(RowHandle row) {
     if (!several_) return true;
     if (row >= met_.size()) met_.resize(std::max<size_t>(row + 1, 2 * met_.size()), 0);
     return std::exchange(met_[row], window_) != window_;
   }
-  // `history`, where given, has the list under this slot, and may keep sums of it up to date.
-  void Add(const VersionList& versions, History* history = nullptr, Slot slot = kNoSlot) {
-    if (versions.count) ranges_.push_back({versions, 0, versions.count, history, slot});
-  }
+  // What the history has of a row.
+  void Add(History* history, Slot slot);
+  // Versions that were put together for this window: the column lies at `offset`.
+  void Add(const VersionList& versions, uint32_t offset);
+  // Versions older than this are not in the window; of one row at most so many are.
+  int64_t start() const { return start_; }
+  int64_t rows_most() const { return window_code_->by == WindowBy::kRows ? window_code_->size : INT64_MAX; }
   // Room for versions that are put together for this window only, and for numbers on the way there.
   uint8_t* Allocate(uint64_t bytes) { return reinterpret_cast<uint8_t*>(made_.Allocate((bytes + 7) / 8 * 8)); }
   std::vector<uint32_t>& Numbers() {
     numbers_.clear();
     return numbers_;
   }
-  // The aggregate of the column at `offset` of every version. `since` counts for WindowBy::kSince only.
-  Failure Read(const WindowCode& window, uint32_t offset, int64_t now, int64_t since, Value* out, uint8_t* null);
+  // The aggregate.
+  Failure Read(Value* out, uint8_t* null);
 
-  // For benchmarks: compute every sum anew.
+  // For benchmarks: compute everything anew.
   void Recompute(bool always) { recompute_ = always; }
 
  private:
-  // Shorter lists are added up faster than a kept sum is found.
-  static constexpr uint32_t kFloatsKeptMin = 24, kWholeKeptMin = 192;
+  // Shorter lists are gone through faster than a partial aggregate is found.
+  static constexpr uint32_t kSumMin = 48, kExtremeMin = 96, kDistinctMin = 64;
 
   struct Range {
     VersionList list;
     uint32_t begin, end;
-    History* history;
+    uint32_t offset;   // of the column
+    History* history;  // that has the list under this slot; null: nobody has
     Slot slot;
 
+    uint32_t size() const { return end - begin; }
     const uint8_t* first() const { return list.at(begin); }
     const uint8_t* last() const { return list.at(end - 1); }
+    History::Range range() const { return {begin, end}; }
   };
 
-  void NarrowByTime(int64_t start, int64_t now);
   void NarrowByCount(int64_t count);
   int64_t Count() const;
   template <class Visit>
   static void EachOf(const Range& one, Visit visit);
-  template <class Visit>
-  void Each(Visit visit) const;
-  // Is the sum over this range kept, and not computed anew?
-  bool Keeps(const Range& one, uint32_t versions_min) const;
-  void SumFloats(const WindowCode& window, uint32_t offset, ExactSum* sum) const;
-  Int128 SumWhole(const WindowCode& window, uint32_t offset) const;
-  Failure Sum(const WindowCode& window, uint32_t offset, int64_t count, Value* out) const;
-  void Extreme(const WindowCode& window, uint32_t offset, Value* out) const;
-  int64_t Distinct(Kind kind, uint32_t offset);
+  // Is there a partial aggregate over this range?
+  bool HasPartial(const Range& one, uint32_t versions_min) const {
+    return one.history != nullptr && one.size() >= versions_min && !recompute_;
+  }
+  PartialOf Moving(const Range& one) const {
+    return {one.offset, window_code_->kind, static_cast<uint32_t>(window_code_->by), window_code_->size};
+  }
+  Failure Sum(int64_t count, Value* out) const;
+  void Extreme(Value* out) const;
+  void Outermost(bool first, Value* out) const;
+  int64_t Distinct();
 
+  const WindowCode* window_code_ = nullptr;
+  uint32_t offset_ = 0;
+  int64_t start_ = 0, now_ = 0;
   bool several_ = false;
   bool recompute_ = false;
   uint64_t window_ = 0;        // how many there were

@@ -34,15 +34,16 @@ class CurrentRows {
     tables_[table]->Store(row, column, value);
   }
   void Delete(TableId table, RowHandle row) { tables_[table]->Delete(row); }
-  void AddVersions(TableId table, RowHandle row, WindowReader* reader) const {
-    History* const history = tables_[table]->history();
-    reader->Add(history->Versions(row), history, row);
+  void AddVersions(TableId table, ColumnId, RowHandle row, WindowReader* reader) const {
+    reader->Add(tables_[table]->history(), row);
   }
+  const History& HistoryOf(TableId table) const { return *tables_[table]->history(); }
   // The row of a key that only the transaction knows.
   template <class Key>
-  RowHandle Find(TableId table, Key key) {
+  RowHandle Find(TableId table, Key key, bool) {
     return tables_[table]->FindOrAdd(key);
   }
+  Slot SlotOf(RowHandle row) const { return row; }
 
  private:
   const std::unique_ptr<Table>* tables_;

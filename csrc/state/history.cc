@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cassert>
 #include <limits>
+#include <mutex>
+#include <new>
 
 namespace morphspark {
 namespace {
@@ -59,6 +61,7 @@ uint8_t* History::Append(Slot slot, int64_t time, Stamp sequence) {
     if (settled_ && firsts[session] == time) deadlines_[session].push({DeadlineOf(session, version), slot});
   }
   entries_.push_back({slot, static_cast<uint32_t>(at / stride_), 0, 0});
+  row.newest = time;
   ++versions_;
   last_sequence_ = std::max(last_sequence_, sequence);
   if (settled_) {
@@ -101,43 +104,118 @@ std::unordered_map<Slot, VersionList> History::BeforeEpoch() const {
   std::unordered_map<Slot, VersionList> found;
   for (const Entry& one : entries_) {
     if (found.contains(one.slot)) continue;
-    const uint8_t* bytes = one.slot < rows_.size() ? rows_[one.slot].bytes.data() : nullptr;
     // Between epochs nothing is hidden: all that was there before the first entry.
-    found[one.slot] = {bytes, one.version == kHidden ? one.count : one.version, stride_};
+    VersionList& list = found[one.slot];
+    if (one.slot >= rows_.size()) continue;
+    const Row& row = rows_[one.slot];
+    const uint32_t count = one.version == kHidden ? one.count : one.version;
+    list = {row.bytes.data() + uint64_t{row.gone} * stride_, count - row.gone, stride_};
   }
   return found;
 }
 
-void RunningSum::Enter(const uint8_t* version, int times) {
-  if (floats) {
-    double value;
-    std::memcpy(&value, version + offset, sizeof(value));
-    if (times > 0)
-      exact.Add(value);
-    else
-      exact.Subtract(value);
-  } else {
-    int64_t value;
-    std::memcpy(&value, version + offset, sizeof(value));
-    whole += times * Int128{value};
-  }
+// ---------------------------------------------------------------------------------------------- windows
+
+History::Range History::Between(Slot slot, int64_t start, int64_t end) {
+  const VersionList list = Versions(slot);
+  if (list.count == 0) return {0, 0};
+  Row& row = rows_[slot];
+  const uint32_t last = row.newest < end ? list.count : list.Before(end);
+  const uint64_t base = NumberOf(row, 0);
+  const std::lock_guard lock(locks_[slot % kLocks]);
+  Beginning& began = row.began;
+  const bool known = began.after < start && start <= began.until && began.number >= base;
+  if (!known) began = FindBeginning(row, list, start);
+  return {static_cast<uint32_t>(std::min<uint64_t>(began.number - base, last)), last};
 }
 
-const RunningSum& History::Sum(Slot slot, const RunningSum& wanted, uint32_t begin, uint32_t end) {
-  Row& row = rows_[slot];
-  const auto same = [&](const RunningSum& one) { return one.offset == wanted.offset && one.size == wanted.size; };
-  auto found = std::ranges::find_if(row.sums, same);
-  if (found == row.sums.end()) found = row.sums.insert(row.sums.end(), wanted);
-  RunningSum& sum = *found;
-  const uint64_t first = row.dropped + row.visible + begin, last = row.dropped + row.visible + end;
-  const auto version = [&](uint64_t number) { return row.bytes.data() + (number - row.dropped) * stride_; };
-  if (first < sum.begin || last < sum.end || first >= sum.end || sum.begin < row.dropped) {  // not where it was
-    sum = wanted;
-    sum.begin = sum.end = first;
+// Windows move on: the beginning is not far from where another was.
+History::Beginning History::FindBeginning(const Row& row, const VersionList& list, int64_t start) const {
+  const auto time = [&](uint32_t index) { return VersionList::Time(list.at(index)); };
+  const uint64_t base = NumberOf(row, 0), before = row.began.number;
+  const auto at = static_cast<uint32_t>(before <= base ? 0 : std::min<uint64_t>(before - base, list.count));
+  uint32_t low = 0, high = list.count;  // those before `low` are older than the start, those from `high` on are not
+  if (at < list.count && time(at) < start) {
+    low = at + 1;
+    for (uint32_t step = 1; high - low > step; step *= 2) {
+      if (time(low + step - 1) >= start) {
+        high = low + step - 1;
+        break;
+      }
+      low += step;
+    }
+  } else {
+    high = at;
+    for (uint32_t step = 1; high > step; step *= 2) {
+      if (time(high - step) < start) {
+        low = high - step + 1;
+        break;
+      }
+      high -= step;
+    }
   }
-  for (; sum.begin < first; ++sum.begin) sum.Enter(version(sum.begin), -1);
-  for (; sum.end < last; ++sum.end) sum.Enter(version(sum.end), 1);
-  return sum;
+  while (low < high) {
+    const uint32_t middle = low + (high - low) / 2;
+    if (time(middle) < start)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  const int64_t after = low ? time(low - 1) : std::numeric_limits<int64_t>::min();
+  // Behind the last version nothing is known: the next one may be of any time.
+  return {base + low, after, low < list.count ? time(low) : after};
+}
+
+RowPartials& History::PartialsOf(Row& row) {
+  if (!row.partials) row.partials = std::make_unique<RowPartials>();
+  return *row.partials;
+}
+
+template <class Moving, class Use>
+void History::WithMoving(Slot slot, std::vector<Moving> RowPartials::* which, const PartialOf& of, Range range,
+                         Use use) {
+  const std::lock_guard lock(locks_[slot % kLocks]);
+  Row& row = rows_[slot];
+  std::vector<Moving>& all = PartialsOf(row).*which;
+  auto found = std::ranges::find(all, of, &Moving::of);
+  if (found == all.end()) {
+    all.push_back(Moving{.of = of});
+    found = all.end() - 1;
+  }
+  found->MoveTo(Numbered(row), NumberOf(row, range.begin), NumberOf(row, range.end));
+  use(*found);
+}
+
+void History::AddSum(Slot slot, const PartialOf& of, Range range, Int128* whole, ExactSum* exact) {
+  WithMoving(slot, &RowPartials::sums, of, range, [&](const MovingSum& sum) {
+    *whole += sum.whole;
+    exact->Merge(sum.exact);
+  });
+}
+
+const uint8_t* History::Extreme(Slot slot, const PartialOf& of, bool largest, Range range) {
+  const std::lock_guard lock(locks_[slot % kLocks]);
+  Row& row = rows_[slot];
+  std::vector<BlockExtremes>& all = PartialsOf(row).extremes;
+  auto found = std::ranges::find_if(all, [&](const BlockExtremes& one) { return one.Serves(of, largest); });
+  if (found == all.end()) found = all.insert(all.end(), BlockExtremes(of, largest));
+  const NumberedVersions versions = Numbered(row);
+  return versions.at(found->Best(versions, NumberOf(row, range.begin), NumberOf(row, range.end)));
+}
+
+int64_t History::Distinct(Slot slot, const PartialOf& of, Range range, std::vector<uint64_t>* others) {
+  int64_t count = 0;
+  WithMoving(slot, &RowPartials::counts, of, range, [&](const MovingCounts& counts) {
+    std::erase_if(*others, [&](uint64_t word) { return counts.words.contains(word); });
+    count = static_cast<int64_t>(counts.words.size());
+  });
+  return count;
+}
+
+void History::AddDistinct(Slot slot, const PartialOf& of, Range range, std::vector<uint64_t>* words) {
+  WithMoving(slot, &RowPartials::counts, of, range, [&](const MovingCounts& counts) {
+    for (const auto& [word, times] : counts.words) words->push_back(word);
+  });
 }
 
 // -------------------------------------------------------------------------------------- ends of an epoch
@@ -157,20 +235,34 @@ void History::Trim(Slot slot, int64_t now) {
   const VersionList list = Versions(slot);
   const int64_t rows_kept = std::min<int64_t>(spec_.rows, list.count);
   uint32_t old = static_cast<uint32_t>(list.count - rows_kept);
-  if (spec_.span) old = std::min(old, list.Before(Minus(now, spec_.span)));
-  const uint32_t drop = row.visible + old;
-  if (drop == 0) return;
-  for (uint32_t i = 0; i < drop; ++i) CountDropped(row.bytes.data() + uint64_t{i} * stride_);
-  for (RunningSum& sum : row.sums) {
-    for (; sum.begin < std::min(row.dropped + drop, sum.end); ++sum.begin)
-      sum.Enter(row.bytes.data() + (sum.begin - row.dropped) * stride_, -1);
+  if (spec_.span && old > 0) {
+    const int64_t reach = Minus(now, spec_.span);  // usually nothing is beyond it
+    old = VersionList::Time(list.at(0)) >= reach ? 0 : std::min(old, list.Before(reach));
   }
-  row.dropped += drop;
+  const uint32_t gone = row.visible + old;
+  if (gone == row.gone) return;
+  for (uint32_t i = row.gone; i < gone; ++i) CountDropped(row.bytes.data() + uint64_t{i} * stride_);
+  DropPartials(&row, gone);
   if (old == list.count && list.count) Unlink(slot);
-  row.bytes.erase(row.bytes.begin(), row.bytes.begin() + uint64_t{drop} * stride_);
-  row.visible = 0;
-  if (row.bytes.capacity() > 4 * row.bytes.size() + 64) row.bytes.shrink_to_fit();
-  if (row.bytes.empty()) row.sums = {};
+  row.gone = row.visible = gone;
+  if (gone >= Count(row) - gone) MoveAway(&row);  // not each time: it costs as much as there is
+}
+
+void History::DropPartials(Row* row, uint32_t gone) {
+  if (!row->partials) return;
+  try {
+    row->partials->Drop(Numbered(*row), row->first + gone);
+    if (gone < Count(*row) && !row->partials->empty()) return;
+  } catch (const std::bad_alloc&) {  // a commit can't fail, and partials can be made again
+  }
+  row->partials.reset();
+}
+
+void History::MoveAway(Row* row) {
+  row->bytes.erase(row->bytes.begin(), row->bytes.begin() + uint64_t{row->gone} * stride_);
+  row->first += row->gone;
+  row->gone = row->visible = 0;
+  if (row->bytes.capacity() > 4 * row->bytes.size() + 64) row->bytes.shrink_to_fit();
 }
 
 void History::Commit(int64_t now, bool collect) {
@@ -199,7 +291,7 @@ void History::Rollback() {
       row.visible = one.visible;
     } else {
       CountDropped(row.bytes.data() + uint64_t{one.version} * stride_);
-      row.sums.clear();  // they may have what is taken back
+      row.partials.reset();  // they may have what is taken back
       row.bytes.resize(uint64_t{one.version} * stride_);
     }
   }
@@ -212,7 +304,7 @@ void History::CompactStringsIfNeeded() {
   Arena fresh;
   fresh.Reserve(string_bytes_);
   for (Row& row : rows_) {
-    for (uint64_t at = 0; at < row.bytes.size(); at += stride_) {
+    for (uint64_t at = uint64_t{row.gone} * stride_; at < row.bytes.size(); at += stride_) {
       EachText(row.bytes.data() + at + head_bytes_, [&](Bytes* text) {
         *text = fresh.Copy(*text);
         return true;
@@ -236,7 +328,7 @@ uint8_t* History::Restore(Slot slot, std::span<const int64_t> head) {
 void History::Forget(Slot slot) {
   if (slot >= rows_.size()) return;
   Row& row = rows_[slot];
-  for (uint64_t at = 0; at < row.bytes.size(); at += stride_) CountDropped(row.bytes.data() + at);
+  for (uint32_t i = row.gone; i < Count(row); ++i) CountDropped(row.bytes.data() + uint64_t{i} * stride_);
   row = Row();
   settled_ = false;
 }
@@ -351,10 +443,10 @@ void History::Due(size_t session, int64_t deadline, std::vector<Slot>* slots, st
 bool History::Validate() const {
   uint64_t versions = 0, strings = 0, linked = 0, visible = 0;
   for (const Row& row : rows_) {
-    if (entries_.empty() && row.visible != 0) return false;
-    const VersionList list{row.bytes.data(), Count(row), stride_};
+    if (row.visible < row.gone || (entries_.empty() && row.visible != row.gone)) return false;
+    const VersionList list{row.bytes.data() + uint64_t{row.gone} * stride_, Count(row) - row.gone, stride_};
     versions += list.count;
-    visible += list.count > row.visible;
+    visible += Count(row) > row.visible;
     for (uint32_t i = 0; i < list.count; ++i) {
       if (i && VersionList::Time(list.at(i)) < VersionList::Time(list.at(i - 1))) return false;
       EachText(const_cast<uint8_t*>(list.at(i)) + head_bytes_, [&](Bytes* text) {

@@ -5,6 +5,7 @@
 //   by age      rows that have a visible version, linked in the order of their newest one
 //   deadlines   for each session over the table a heap of (when, row), one entry per open session; an entry whose
 //               session has gone on since is put off when it comes up
+//   partials    of rows whose windows are long: aggregates that need not be computed anew (partials.h)
 //
 // A version in memory: its time, the number of its transaction, the beginning of each session it belongs to, then the
 // row's columns packed as in the table's version log; strings lie in an arena of the history's own.
@@ -16,19 +17,24 @@
 //   1. Nothing is hidden, and a row that does not exist has no version.
 //   2. A row is linked by age if and only if it has a version.
 //
-// Thread safety: none of its own; any number of readers while nobody appends.
+// Thread safety: any number of readers while nobody appends. What readers change, partial aggregates and where windows
+// began lately, has locks of its own.
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cstdint>
+#include <memory>
 #include <queue>
 #include <span>
 #include <unordered_map>
 #include <vector>
 
 #include "base/arena.h"
-#include "base/exact_sum.h"
 #include "base/ids.h"
+#include "base/prefetch.h"
+#include "state/partials.h"
 #include "state/row_image.h"
 
 namespace morphspark {
@@ -74,17 +80,18 @@ struct VersionList {
   }
 };
 
-// The sum of a column over a range of a row's versions, which moves on with the window: what enters is added, what
-// leaves is subtracted, so a version costs two additions, however often the window is read.
-struct RunningSum {
-  uint32_t offset;  // of the column in a version
-  int64_t size;     // of the window that moves it
-  bool floats;
-  uint64_t begin = 0, end = 0;  // versions, counted from the row's first one ever
-  Int128 whole = 0;
-  ExactSum exact;
+// A lock for something short.
+class SpinLock {
+ public:
+  void lock() {
+    // acquire: sees what the last holder did before its release in unlock().
+    while (flag_.test_and_set(std::memory_order_acquire)) {
+    }
+  }
+  void unlock() { flag_.clear(std::memory_order_release); }  // partner: the acquire in lock()
 
-  void Enter(const uint8_t* version, int times);
+ private:
+  std::atomic_flag flag_;
 };
 
 class History {
@@ -96,8 +103,34 @@ class History {
     const Row& row = rows_[slot];
     return {row.bytes.data() + uint64_t{row.visible} * stride_, Count(row) - row.visible, stride_};
   }
-  // The sum over versions [begin, end) of a row's visible ones. For one thread only.
-  const RunningSum& Sum(Slot slot, const RunningSum& wanted, uint32_t begin, uint32_t end);
+  // Which of a row's visible versions have a time in [start, end).
+  struct Range {
+    uint32_t begin, end;
+  };
+  Range Between(Slot slot, int64_t start, int64_t end);
+  // Three steps that ask for what reading a window needs, to be taken over many rows in turn.
+  void PrefetchRow(Slot slot) const {
+    if (slot < rows_.size()) Prefetch(&rows_[slot]);
+  }
+  void PrefetchPartials(Slot slot) const {
+    if (slot < rows_.size() && rows_[slot].partials) Prefetch(rows_[slot].partials.get());
+  }
+  void PrefetchSums(Slot slot) const {
+    if (slot >= rows_.size() || !rows_[slot].partials) return;
+    const auto* sums = reinterpret_cast<const uint8_t*>(rows_[slot].partials->sums.data());
+    Prefetch(sums);
+    Prefetch(sums + 64);
+  }
+
+  // Aggregates over a range of a row's visible versions, which is not empty. They cost what has changed since.
+  void AddSum(Slot slot, const PartialOf& of, Range range, Int128* whole, ExactSum* exact);
+  // The first version with the smallest or largest value.
+  const uint8_t* Extreme(Slot slot, const PartialOf& of, bool largest, Range range);
+  // How many distinct values there are; takes them away from `others`. Not of strings.
+  int64_t Distinct(Slot slot, const PartialOf& of, Range range, std::vector<uint64_t>* others);
+  // The distinct values.
+  void AddDistinct(Slot slot, const PartialOf& of, Range range, std::vector<uint64_t>* words);
+
   uint32_t offset(ColumnId column) const { return offsets_[column]; }
   uint32_t stride() const { return stride_; }
   size_t sessions() const { return spec_.gaps.size(); }
@@ -151,12 +184,21 @@ class History {
 
  private:
   static constexpr uint32_t kHidden = 0xFFFFFFFFu;
+  static constexpr size_t kLocks = 64;
 
+  // Windows that start after `after` and not after `until` begin with this version.
+  struct Beginning {
+    uint64_t number = 0;
+    int64_t after = 0, until = 0;  // the time of the version before it, and its own
+  };
   struct Row {
     std::vector<uint8_t> bytes;
-    uint32_t visible = 0;  // versions before it are hidden
-    uint64_t dropped = 0;  // versions that were there before the first one
-    std::vector<RunningSum> sums;
+    uint32_t gone = 0;     // versions at the front that are dropped, and not yet moved away
+    uint32_t visible = 0;  // versions before it are hidden, or gone
+    uint64_t first = 0;    // number of the version at the front
+    int64_t newest = 0;    // time of the last version
+    Beginning began;       // where a window began lately
+    std::unique_ptr<RowPartials> partials;
   };
   struct Entry {
     Slot slot;
@@ -172,8 +214,19 @@ class History {
   using Heap = std::priority_queue<Deadline, std::vector<Deadline>, std::greater<>>;
 
   uint32_t Count(const Row& row) const { return static_cast<uint32_t>(row.bytes.size() / stride_); }
+  NumberedVersions Numbered(const Row& row) const {
+    return {row.bytes.data(), row.first, row.first + row.gone, stride_};
+  }
+  uint64_t NumberOf(const Row& row, uint32_t visible) const { return row.first + row.visible + visible; }
+  // Calls use(partial) under the row's lock: the one that serves these windows, moved to the range.
+  template <class Moving, class Use>
+  void WithMoving(Slot slot, std::vector<Moving> RowPartials::* which, const PartialOf& of, Range range, Use use);
+  RowPartials& PartialsOf(Row& row);
+  Beginning FindBeginning(const Row& row, const VersionList& list, int64_t start) const;
   int64_t DeadlineOf(size_t session, const uint8_t* last) const;
   void Trim(Slot slot, int64_t now);
+  void DropPartials(Row* row, uint32_t gone);
+  void MoveAway(Row* row);
   void Link(Slot slot);
   void Unlink(Slot slot);
   void Settle();
@@ -194,7 +247,8 @@ class History {
   bool settled_ = true;          // by age and deadlines are as the rows say
   Stamp last_sequence_ = 0;
   uint64_t versions_ = 0;
-  uint64_t string_bytes_ = 0;  // of versions that are there
+  uint64_t string_bytes_ = 0;           // of versions that are there
+  std::array<SpinLock, kLocks> locks_;  // of the partials of rows, by slot
   Arena strings_;
 };
 

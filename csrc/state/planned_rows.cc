@@ -23,6 +23,7 @@ void BatchVersions::Restart() {
   const Access accesses = graph.accesses();
   next_ = accesses;
   roaming_.clear();
+  roamed_.clear();
   image_.Resize(accesses);
   state_.Resize(accesses);
   source_.Resize(accesses);
@@ -42,7 +43,7 @@ void BatchVersions::Restart() {
 void BatchVersions::StartFromTables() { std::fill(source_.begin(), source_.end(), kBase); }
 
 void BatchVersions::Settle(Task task, bool committed) {
-  if (!roaming_.empty()) [[unlikely]]
+  if (!roaming_.empty() || !roamed_.empty()) [[unlikely]]
     SettleRoaming(committed);
   for (Access access = graph_->first[task]; access < graph_->first[task + 1]; ++access) {
     if (graph_->flags[access] & Graph::kWrites) Publish(access, committed);
@@ -60,7 +61,7 @@ Access BatchVersions::Roam(Task task, TableId table, Slot slot) {
     if (!(graph_->flags[access] & Graph::kWrites)) AddImage(access);  // now it may
     return access;
   }
-  if (next_ >= kNullKey - 1) throw std::length_error("a batch has more than 2^32 accesses");
+  if (next_ >= kHandlesMax - 1) throw std::length_error("a batch has more than 2^32 accesses");
   const Access access = next_++;
   for (auto* numbers : {&graph_->slot, &graph_->owner, &graph_->previous, &image_, &source_}) numbers->Grow(next_);
   for (auto* bytes : {&graph_->flags, &state_}) bytes->Grow(next_);
@@ -75,6 +76,22 @@ Access BatchVersions::Roam(Task task, TableId table, Slot slot) {
   return access;
 }
 
+RowHandle BatchVersions::Foreseen(Task task, TableId table, Slot slot, bool writes, Access* next) const {
+  const Access begin = graph_->first[task], end = graph_->first[task + 1];
+  const auto fits = [&](Access access) {
+    const uint8_t flags = graph_->flags[access];
+    return graph_->slot[access] == slot && graph_->table[access] == table && !(flags & Graph::kHole) &&
+           (!writes || (flags & Graph::kWrites));
+  };
+  if (slot == kNoSlot) return kUnforeseenKey;
+  if (*next < begin || *next >= end || !fits(*next)) {
+    *next = begin;
+    while (*next < end && !fits(*next)) ++*next;
+    if (*next == end) return kUnforeseenKey;
+  }
+  return (*next)++;
+}
+
 // Makes an access one that may write, though the graph does not know it.
 void BatchVersions::AddImage(Access access) {
   const uint64_t word = words_.size();
@@ -86,8 +103,10 @@ void BatchVersions::AddImage(Access access) {
 
 // What it wrote takes the place of what was there before, for everybody behind it.
 void BatchVersions::SettleRoaming(bool committed) {
+  roamed_.clear();
   for (Access access : roaming_) {
     if (!committed || !(state_[access] & kOwned)) continue;
+    roamed_.push_back(access);
     const Access previous = graph_->previous[access];
     if (previous == kBase) {
       InstallOne(access, access);
@@ -184,34 +203,32 @@ uint64_t BatchVersions::bytes() const {
 }
 
 // A transaction waits for the latest earlier write of its row, and that one for the write before it: all are settled.
-void PlannedRows::AddVersions(TableId table, RowHandle row, WindowReader* reader) const {
-  const History& history = *Stored(table).history();
-  const TableSpec& spec = Stored(table).spec();
+// Times only grow along the row's versions, so the way back ends where the window begins.
+void PlannedRows::AddVersions(TableId table, ColumnId column, RowHandle row, WindowReader* reader) const {
+  Table& stored = *versions_->tables_[table];
   std::vector<uint32_t>& left = reader->Numbers();  // accesses that left a version, the newest first
-  bool cut = false;
-  for (Access at = Graph().previous[row]; at != kBase && !cut; at = Graph().previous[at]) {
+  bool more = true;
+  for (Access at = Graph().previous[row]; at != kBase && more; at = Graph().previous[at]) {
     if (versions_->source_[at] != at) continue;
     if (versions_->state_[at] & BatchVersions::kExists) left.push_back(at);
-    cut = versions_->state_[at] & BatchVersions::kCut;
+    more = !(versions_->state_[at] & BatchVersions::kCut) && versions_->TimeOf(at) >= reader->start() &&
+           static_cast<int64_t>(left.size()) < reader->rows_most();
   }
-  if (!cut) reader->Add(history.Versions(Graph().slot[row]));
+  if (more) reader->Add(stored.history(), Graph().slot[row]);
   if (left.empty()) return;
-  const uint32_t stride = history.stride();
+  constexpr uint32_t kOffset = 16, kStride = kOffset + sizeof(Bytes);  // time and stamp, then the column
   const auto count = static_cast<uint32_t>(left.size());
-  uint8_t* const versions = reader->Allocate(uint64_t{count} * stride);
-  for (uint32_t i = 0; i < count; ++i) {
-    const Access at = left[count - 1 - i];
-    uint8_t* const version = versions + uint64_t{i} * stride;
-    const int64_t time = versions_->TimeOf(at);
-    const Stamp stamp = versions_->StampOf(at);
+  uint8_t* version = reader->Allocate(uint64_t{count} * kStride);
+  const VersionList list{version, count, kStride};
+  for (uint32_t i = count; i-- > 0; version += kStride) {
+    const int64_t time = versions_->TimeOf(left[i]);
+    const Stamp stamp = versions_->StampOf(left[i]);
     std::memcpy(version, &time, sizeof(time));
     std::memcpy(version + sizeof(time), &stamp, sizeof(stamp));
-    for (ColumnId column = 0; column < spec.columns.size(); ++column) {
-      const uint64_t* cell = Image(at) + Stored(table).image().offset(column);
-      std::memcpy(version + history.offset(column), cell, StoredWidth(spec.columns[column]));
-    }
+    const uint64_t* cell = Image(left[i]) + stored.image().offset(column);
+    std::memcpy(version + kOffset, cell, StoredWidth(stored.spec().columns[column]));
   }
-  reader->Add({versions, count, stride});
+  reader->Add(list, kOffset);
 }
 
 void PlannedRows::Own(TableId table, RowHandle row) {

@@ -26,7 +26,7 @@ from .workers import Signal, Task, Workers
 
 class Commit:
     def __init__(self, committer: Committer, write: Callable[[], Any], show: Callable[[], None], ahead: bool):
-        self._committer, self._write, self._show, self._ahead = committer, write, show, ahead
+        self._committer, self._write, self._show, self.ahead = committer, write, show, ahead
         self.task: Task[Any] = Task(self._run)  # its result is what `write` returned
         self.shown = Signal()  # or never will be
         self.queued = False  # surely; an interrupt may have come between
@@ -39,11 +39,11 @@ class Commit:
             self.shown.set()
 
     def _both_halves(self) -> Any:
-        result = None if self._ahead else self._write()
+        result = None if self.ahead else self._write()
         try:
             self._show()
             self.shown.set()
-            return self._write() if self._ahead else result
+            return self._write() if self.ahead else result
         except BaseException as error:
             self._committer.stop(error)  # what is visible and what is durable are not the same any more
             raise
@@ -94,6 +94,12 @@ class Committer:
             if not step.dropped:
                 step.task.wait()
         self._forget_over()
+
+    def settle_ahead(self) -> None:
+        """Wait until what is visible, or soon will be, is durable: whoever reads must not see what could be lost."""
+        for step in list(self._flight):
+            if step.ahead and not step.dropped:
+                step.task.wait()
 
     def wait_shown(self) -> None:
         """Wait until all commits are visible, durable or not."""

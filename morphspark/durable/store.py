@@ -128,11 +128,11 @@ class LocalStore(Store):
         self._disk = disk or LocalDisk()
 
     def make_folders(self, names: Iterable[str]) -> None:
+        grown = {self.location, os.path.dirname(self.location)}  # also if a crash came before their sync
         for name in names:
-            self._disk.make_folder(self.path(name))
-        if self._fsync:
-            self._disk.sync_folder(self.location)
-            self._disk.sync_folder(os.path.dirname(self.location))
+            grown.update(self._disk.make_folder(self.path(name)))
+        for folder in sorted(grown) if self._fsync else ():
+            self._disk.sync_folder(folder)
 
     def create(self, name: str) -> Writer:
         return _LocalWriter(self._disk, self.path(name), self._fsync, "data")

@@ -3,6 +3,7 @@
 
 #include <boost/test/unit_test.hpp>
 #include <random>
+#include <set>
 
 #include "base/exact_sum.h"
 
@@ -107,25 +108,43 @@ BOOST_AUTO_TEST_CASE(a_session_is_put_off_until_nothing_comes) {
   BOOST_TEST((rows.history.NextDeadline(0, 20, &deadline) && deadline == 21));
 }
 
-BOOST_AUTO_TEST_CASE(kept_sums_are_those_of_the_versions) {
+BOOST_AUTO_TEST_CASE(partial_aggregates_are_those_of_the_versions) {
   std::mt19937_64 random(1);
-  Rows rows(Spec(200, 0));
-  const RunningSum wanted{.offset = rows.history.offset(0), .size = 100, .floats = true};
+  Rows rows(Spec(4000, 0));
   int64_t now = 0;
-  for (int step = 0; step < 3000; ++step) {
+  for (int step = 0; step < 6000; ++step) {
     now += static_cast<int64_t>(random() % 3);
     const double values[] = {0.1, 1e308, -1e308, 1e-300, static_cast<double>(random() % 100), INFINITY, -INFINITY, NAN};
     rows.Put(0, now, values[random() % (step % 500 < 20 ? 8 : 5)]);
     if (random() % 50 == 0) rows.history.Commit(now, true);
     if (random() % 100 == 0) rows.history.Rollback();
-    if (random() % 400 == 0) rows.history.Hide(0);
+    if (random() % 2000 == 0) rows.history.Hide(0);
+    const int64_t size = random() % 4 ? 100 : 3000, jitter = static_cast<int64_t>(random() % 5);
     const VersionList list = rows.history.Versions(0);
-    const uint32_t end = list.Before(now), begin = list.Before(now - 100);
-    if (begin == end) continue;
-    ExactSum sum;
-    for (uint32_t i = begin; i < end; ++i) sum.Add(rows.Values(0)[i]);
-    const double kept = rows.history.Sum(0, wanted, begin, end).exact.Round();
-    BOOST_TEST((kept == sum.Round() || (kept != kept && sum.Round() != sum.Round())));
+    const History::Range range = rows.history.Between(0, now - size - jitter, now - jitter);
+    BOOST_TEST((range.begin == list.Before(now - size - jitter) && range.end == list.Before(now - jitter)));
+    if (range.begin == range.end || random() % 4) continue;
+    const Doubles all = rows.Values(0), in(all.begin() + range.begin, all.begin() + range.end);
+    const PartialOf column{rows.history.offset(0), Kind::kFloat64}, moving{column.offset, column.kind, 0, size};
+    ExactSum sum, kept;
+    Int128 whole = 0;
+    for (double value : in) sum.Add(value);
+    rows.history.AddSum(0, moving, range, &whole, &kept);
+    BOOST_TEST((kept.Round() == sum.Round() || (kept.Round() != kept.Round() && sum.Round() != sum.Round())));
+    for (bool largest : {false, true}) {
+      size_t best = 0;
+      for (size_t i = 1; i < in.size(); ++i) {
+        const int order = CompareFloat(in[i], in[best]);
+        if (largest ? order > 0 : order < 0) best = i;
+      }
+      BOOST_TEST(rows.history.Extreme(0, column, largest, range) == list.at(range.begin + static_cast<uint32_t>(best)));
+    }
+    std::set<uint64_t> words;
+    for (double value : in) words.insert(std::bit_cast<uint64_t>(value));
+    std::vector<uint64_t> others{*words.begin(), 12345}, listed;
+    BOOST_TEST(rows.history.Distinct(0, moving, range, &others) == static_cast<int64_t>(words.size()));
+    rows.history.AddDistinct(0, moving, range, &listed);
+    BOOST_TEST((others == std::vector<uint64_t>{12345} && std::set(listed.begin(), listed.end()) == words));
   }
   BOOST_TEST(rows.history.Validate());
 }
