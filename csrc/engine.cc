@@ -264,7 +264,8 @@ bool Engine::Plannable(const EpochInput& input) const {
       transactions, [](const TransactionCode& one) { return one.computes_keys && !one.foresight->exact; });
   const auto keeps = [](const auto& table) { return table->history() != nullptr; };
   if (roams && std::ranges::any_of(tables_, keeps)) return false;
-  return !input.strategy || input.strategy->scheme != Scheme::kNolock || !input.code->uses_windows();
+  if (!input.strategy || input.strategy->scheme != Scheme::kNolock) return true;
+  return std::ranges::all_of(transactions, [](const TransactionCode& one) { return one.windows.empty(); });
 }
 
 Adviser::Advice Engine::Advise(const EpochInput& input, const PlanInput& plan, int64_t begin, int64_t end,
