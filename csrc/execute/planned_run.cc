@@ -109,9 +109,9 @@ Status PlannedRun::RunPiece(const Strategy& strategy, const Input& input, Lookah
   if (unforeseen > 0) {
     const TableDoor::Writing writing(door);  // who is put right may name new rows
     report->redone += Repair(&batch, planner_);
+    report->redo += clock.Lap();
   }
   batch.Settle();
-  report->redo += clock.Lap();
   if (way == Lookahead::Way::kTrust)
     lookahead_.Learn(std::max<int64_t>(static_cast<int64_t>(CountDoubtful()), unforeseen), unforeseen);
   if (way == Lookahead::Way::kCut) {
@@ -224,8 +224,9 @@ void PlannedRun::Explore(const Strategy& strategy, const Input& input, ThreadPoo
     report->units = units.units;
   };
 
-  // Who roams must find everything before it settled. A window depends on all writes of its rows that are before it, and
-  // with operations as units one of them may be taken back that only a later one has read. So nothing runs in parts.
+  // Who roams must find everything before it settled. A window depends on all writes of its rows that are before it,
+  // and with operations as units one of them may be taken back that only a later one has read. So nothing runs in
+  // parts.
   const bool whole = !graph_.roamers.empty() || graph_.reads_windows;
   if (whole && RunsInParts(strategy, input.nested)) report->why = static_cast<uint32_t>(Why::kWhole);
   if (whole && (strategy.scheme == Scheme::kTstream || strategy.cuts())) {
