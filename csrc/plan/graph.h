@@ -69,7 +69,7 @@ struct Graph {
   Scratch<Task> roamer;                      // by task: the last of them before it, or kNobody; if there are any
   std::vector<Task> foreseen;                // transactions that compute keys and don't roam, in order
 
-  bool reads_windows = false;                // one of its transactions does
+  bool reads_windows = false;  // one of its transactions does
 
   static constexpr Task kNobody = 0xFFFFFFFFu;
 
