@@ -55,7 +55,9 @@ def test_restarts(seed):
     chance, clock, app, text, epochs = story(seed)
     make_core = ReferenceCore if seed % 4 == 0 else None
     hosted = any(one.kind != "compiled" for one in app.program.functions)  # such apps can't log commands
-    config = ms.Config(log=chance.choice(["delta", "auto"] if hosted else ["delta", "command", "auto"]), fsync=False, snapshot_every=2)
+    config = ms.Config(
+        log=chance.choice(["delta", "auto"] if hosted else ["delta", "command", "auto"]), fsync=False, snapshot_every=2
+    )
 
     def open_again(engine=None):
         if engine is not None:

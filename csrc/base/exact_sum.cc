@@ -13,7 +13,8 @@ UInt128 Magnitude(Int128 number) { return number < 0 ? -static_cast<UInt128>(num
 
 int Width(UInt128 number) {
   const auto high = static_cast<uint64_t>(number >> 64);
-  return high ? 64 + static_cast<int>(std::bit_width(high)) : static_cast<int>(std::bit_width(static_cast<uint64_t>(number)));
+  return high ? 64 + static_cast<int>(std::bit_width(high))
+              : static_cast<int>(std::bit_width(static_cast<uint64_t>(number)));
 }
 
 // The double nearest to ±number × 2^exponent; `sticky`: there is something below the number's last bit.
@@ -67,7 +68,8 @@ void ExactSum::AddTo(Limbs* limbs, Int128 number, int position) {
   // The lowest limb takes what is left of it; the others take whole ones.
   int limb = position / kBits;
   (*limbs)[limb] += sign * static_cast<int64_t>(static_cast<uint32_t>(rest << skip));
-  for (rest >>= kBits - skip; rest; rest >>= kBits) (*limbs)[++limb] += sign * static_cast<int64_t>(static_cast<uint32_t>(rest));
+  for (rest >>= kBits - skip; rest; rest >>= kBits)
+    (*limbs)[++limb] += sign * static_cast<int64_t>(static_cast<uint32_t>(rest));
 }
 
 void ExactSum::Merge(const ExactSum& other) {

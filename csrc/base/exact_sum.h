@@ -35,7 +35,7 @@ class ExactSum {
   static constexpr int kBits = 32;
   static constexpr int kLimbs = (1074 + 1024) / kBits + 4;  // every double, and room for 2^64 of them
   static constexpr int64_t kAddsBetweenNormalise = int64_t{1} << 29;
-  static constexpr int kNearBits = 127;   // of a signed number
+  static constexpr int kNearBits = 127;  // of a signed number
   static constexpr int kMantissaBits = 53;
   static constexpr int kBelowFirst = 20;  // bits that are left for numbers smaller than the first
   static constexpr int kNoBase = 1 << 16;

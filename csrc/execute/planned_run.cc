@@ -125,8 +125,9 @@ void PlannedRun::Explore(const Strategy& strategy, const Input& input, ThreadPoo
     report->units = units.units;
   };
 
-  // Who roams must find everything before it settled. A window depends on all writes of its rows that are before it, and
-  // with operations as units one of them may be taken back that only a later one has read. So nothing runs in parts.
+  // Who roams must find everything before it settled. A window depends on all writes of its rows that are before it,
+  // and with operations as units one of them may be taken back that only a later one has read. So nothing runs in
+  // parts.
   const bool whole = !graph_.roamers.empty() || graph_.reads_windows;
   if (whole && RunsInParts(strategy, input.nested)) report->why = static_cast<uint32_t>(Why::kWhole);
   if (whole && (strategy.scheme == Scheme::kTstream || strategy.cuts())) {

@@ -60,7 +60,7 @@ struct Graph {
   std::vector<Task> roamers;                 // transactions that compute keys, in order
   Scratch<Task> roamer;                      // by task: the last of them before it, or kNobody; if there are any
 
-  bool reads_windows = false;                // one of its transactions does
+  bool reads_windows = false;  // one of its transactions does
 
   static constexpr Task kNobody = 0xFFFFFFFFu;
 

@@ -9,7 +9,20 @@
 
 namespace morphspark::verify {
 
-enum class Type : uint8_t { kNull, kBool, kWord, kFloat, kDecimal, kString, kList, kRow, kReduction, kBools, kWords, kTexts };
+enum class Type : uint8_t {
+  kNull,
+  kBool,
+  kWord,
+  kFloat,
+  kDecimal,
+  kString,
+  kList,
+  kRow,
+  kReduction,
+  kBools,
+  kWords,
+  kTexts
+};
 
 Type TypeOf(Kind kind);
 // Of the values of a window: what counts is how wide they are.

@@ -4,8 +4,8 @@
 //   compiled   native code, called for one row at a time, on any thread. Not 0: it failed, and `host` says why
 //   host       anything else, for many rows at once: it takes what locks it needs, and may take its time
 //
-// Arguments are never null. Results may be, where the function is `nullable`. An argument may be the values of a window:
-// then it is an address (Value::s.data) and how many there are (s.size), packed as tables hold them.
+// Arguments are never null. Results may be, where the function is `nullable`. An argument may be the values of a
+// window: then it is an address (Value::s.data) and how many there are (s.size), packed as tables hold them.
 #pragma once
 
 #include <cstdint>

@@ -228,7 +228,8 @@ int64_t WindowReader::Distinct() {
     }
   }
   if (kind == Kind::kString) return CountDistinct(&texts_);
-  const int64_t counted = base == nullptr ? 0 : base->history->Distinct(base->slot, Moving(*base), base->range(), &words_);
+  const int64_t counted =
+      base == nullptr ? 0 : base->history->Distinct(base->slot, Moving(*base), base->range(), &words_);
   return counted + CountDistinct(&words_);
 }
 

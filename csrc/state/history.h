@@ -193,11 +193,11 @@ class History {
   };
   struct Row {
     std::vector<uint8_t> bytes;
-    uint32_t gone = 0;           // versions at the front that are dropped, and not yet moved away
-    uint32_t visible = 0;        // versions before it are hidden, or gone
-    uint64_t first = 0;          // number of the version at the front
-    int64_t newest = 0;          // time of the last version
-    Beginning began;             // where a window began lately
+    uint32_t gone = 0;     // versions at the front that are dropped, and not yet moved away
+    uint32_t visible = 0;  // versions before it are hidden, or gone
+    uint64_t first = 0;    // number of the version at the front
+    int64_t newest = 0;    // time of the last version
+    Beginning began;       // where a window began lately
     std::unique_ptr<RowPartials> partials;
   };
   struct Entry {
@@ -247,7 +247,7 @@ class History {
   bool settled_ = true;          // by age and deadlines are as the rows say
   Stamp last_sequence_ = 0;
   uint64_t versions_ = 0;
-  uint64_t string_bytes_ = 0;  // of versions that are there
+  uint64_t string_bytes_ = 0;           // of versions that are there
   std::array<SpinLock, kLocks> locks_;  // of the partials of rows, by slot
   Arena strings_;
 };

@@ -19,7 +19,9 @@ void MovingSum::MoveTo(const NumberedVersions& versions, uint64_t begin, uint64_
         },
         clear);
   } else {
-    const auto enter = [&](uint64_t number, int times) { whole += times * Int128{LoadCell(Kind::kInt64, cell(number)).i}; };
+    const auto enter = [&](uint64_t number, int times) {
+      whole += times * Int128{LoadCell(Kind::kInt64, cell(number)).i};
+    };
     range.MoveTo(begin, end, enter, clear);
   }
 }

@@ -1,7 +1,8 @@
 // Partial aggregates over the versions of one row: a window that is read again and again costs what has changed since,
 // not what it holds.
 //
-//   MovingSum, MovingCounts   over a range that moves with a window: what enters is added, what leaves is taken back, so
+//   MovingSum, MovingCounts   over a range that moves with a window: what enters is added, what leaves is taken back,
+//   so
 //                             a version costs two steps, however often the window is read. Sums are exact, so nobody
 //                             can tell where they have been
 //   BlockExtremes             which of every 16, 256 and 4,096 versions has the smallest or largest value: nothing can

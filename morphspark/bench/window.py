@@ -64,7 +64,9 @@ def run(scale: Scale) -> Report:
     def stream(keys: int, size: int, period: int, reader: str, keys_read: int = 100, recompute: bool = False) -> Stream:
         workload = GrepWindow(scale.count(keys), scale.count(size), period, cost, reader, keys_read)
         core = functools.partial(NativeCore, recompute=recompute)
-        return Stream(workload, scale.count(EPOCH), scale.count(TURN), Engine(workload.app(), None, CONFIG, make_core=core))
+        return Stream(
+            workload, scale.count(EPOCH), scale.count(TURN), Engine(workload.app(), None, CONFIG, make_core=core)
+        )
 
     for reader, suffix in (("event", ""), ("trigger", "_of_trigger")):
         sizes = {size: stream(KEYS, size, 100, reader) for size in scale.spread(SIZES, quick=2)}
