@@ -7,6 +7,7 @@
 #include "base/stage_clock.h"
 #include "output/verdicts.h"
 #include "plan/resolve.h"
+#include "program/foresight.h"
 #include "state/version_columns.h"
 
 namespace morphspark {
@@ -118,6 +119,7 @@ Status Engine::Apply(TableId table, std::span<const ColumnView> keys, std::span<
                      const ColumnView* deleted, std::span<const ColumnView> versions) {
   if (table >= tables_.size()) return Status::Invalid("apply: no such table");
   if (executed_) return Status::Invalid("apply: an executed epoch waits for Commit or Rollback");
+  const TableDoor::Writing writing(&door_);
   try {
     const Status status = tables_[table]->Apply(keys, values, deleted, &pool_, versions);
     const History* const history = tables_[table]->history();
@@ -156,7 +158,10 @@ Status Engine::Prepare(const EpochInput& input, Order* order, StageSeconds* seco
   seconds->order = clock.Lap();
   Classify(code, input.columns, input.rows, &pool_, &transactions_);
   seconds->classify = clock.Lap();
-  ResolveKeys(code, input.columns, transactions_, tables_, &pool_, &slots_);
+  {
+    const TableDoor::Writing writing(&door_);  // new keys get slots
+    ResolveKeys(code, input.columns, transactions_, tables_, &pool_, &slots_);
+  }
   seconds->resolve = clock.Lap();
   return Status::Ok();
 }
@@ -175,7 +180,7 @@ Status Engine::Run(const EpochInput& input, EpochResult* result) {
   reason_texts_.Reset(code.reasons);
   const Times times = TimesOf(input);
   const Piece events{{&code, input.columns, slots_, tables_, &returned, input.max_string_bytes, &reason_texts_, times,
-                      input.recompute},
+                      input.recompute, &door_},
                      {code, input.columns, order, transactions_, slots_}};
   if (code.triggers.empty()) {
     MORPHSPARK_RETURN_IF_ERROR(RunBatches(input, events, 0, order.running, result));
@@ -231,58 +236,58 @@ Status Engine::Explain(const EpochInput& input, int64_t draw_max, EpochExplanati
 
 void Engine::Look(const EpochInput& input, const Order& order, int64_t draw_max, EpochExplanation* explanation) {
   const Code& code = *input.code;
-  explanation->plannable = Plannable(input);
-  if (!explanation->plannable) return;
   const PlanInput plan{code, input.columns, order, transactions_, slots_};
-  explanation->features = LookAtBatch(plan, 0, order.running);
+  explanation->plannable = Plannable(input);
   Adviser adviser = adviser_;  // a copy: looking is not learning
-  explanation->advice = adviser.Next(explanation->features, Workers(input), input.punctuation);
+  explanation->advice = Advise(input, plan, 0, order.running, &adviser);
   Planner planner(tables_);
   Graph graph;
   planner.Plan(plan, 0, order.running, &pool_, &graph);
-  const auto type_at = [&](Task task) { return task < order.keyed ? transactions_[order.Row(task)] : kUnmatched; };
-  explanation->shape = ShapeOf(graph, [&](Task task) {
-    const TransactionId id = type_at(task);
-    return id == kUnmatched ? nullptr : &code.transactions[id];
-  });
+  explanation->shape = ShapeOf(plan, graph);
   if (order.running > draw_max) return;
   for (Task task = 0; task < graph.tasks; ++task) {
-    explanation->rows.push_back(order.Row(task));
-    explanation->types.push_back(type_at(task));
+    explanation->types.push_back(task < order.keyed ? transactions_[order.Row(task)] : kUnmatched);
+    explanation->alone.push_back(graph.roams(task));
   }
-  explanation->accesses = Drawing(graph, tables_);
+  explanation->accesses = Drawing(plan, graph, tables_);
 }
 
 int Engine::Workers(const EpochInput& input) const {
   return input.interleaving ? input.interleaved_workers : pool_.threads();
 }
 
-// A transaction that roams leaves no versions behind where a table keeps them. Who does not wait for anybody must find
-// nothing that grows, such as the versions of a window.
+// A transaction that roams, or may have to, leaves no versions behind where a table keeps them. Who does not wait for
+// anybody must find nothing that grows, such as the versions of a window.
 bool Engine::Plannable(const EpochInput& input) const {
   const std::vector<TransactionCode>& transactions = input.code->transactions;
-  const bool roams = std::ranges::any_of(transactions, &TransactionCode::computes_keys);
+  const bool roams = std::ranges::any_of(
+      transactions, [](const TransactionCode& one) { return one.computes_keys && !one.foresight->exact; });
   const auto keeps = [](const auto& table) { return table->history() != nullptr; };
   if (roams && std::ranges::any_of(tables_, keeps)) return false;
   return !input.strategy || input.strategy->scheme != Scheme::kNolock || !input.code->uses_windows();
 }
 
+Adviser::Advice Engine::Advise(const EpochInput& input, const PlanInput& plan, int64_t begin, int64_t end,
+                               Adviser* adviser) {
+  Adviser::Advice advice{.strategy = {}, .transactions = end - begin};
+  if (!Plannable(input)) {
+    advice.why = Why::kUnplannable;
+    return advice;
+  }
+  if (input.strategy) {
+    advice.strategy = *input.strategy;
+    if (input.punctuation > 0) advice.transactions = std::min(input.punctuation, end - begin);
+    return advice;
+  }
+  if (const auto known = adviser->WithoutALook(end - begin, input.punctuation)) return *known;
+  return adviser->Next(LookAtBatch(plan, begin, end), Workers(input), input.punctuation);
+}
+
 Status Engine::RunBatches(const EpochInput& input, const Piece& piece, int64_t begin, int64_t end,
                           EpochResult* result) {
-  const bool plannable = Plannable(input);
+  if (input.interleaving) adviser_.Shake(*input.interleaving);
   while (begin < end) {
-    const int64_t left = end - begin;
-    Adviser::Advice advice{.strategy = {}, .transactions = left, .arm = -1};
-    if (!plannable) {
-      advice.why = Why::kUnplannable;
-    } else if (input.strategy) {
-      advice.strategy = *input.strategy;
-      if (input.punctuation > 0) advice.transactions = std::min(input.punctuation, left);
-    } else if (const auto known = adviser_.WithoutALook(left, input.punctuation)) {
-      advice = *known;
-    } else {
-      advice = adviser_.Next(LookAtBatch(piece.plan, begin, end), Workers(input), input.punctuation);
-    }
+    const Adviser::Advice advice = Advise(input, piece.plan, begin, end, &adviser_);
     BatchReport report;
     report.strategy = advice.strategy;
     report.begin = begin;
@@ -291,7 +296,7 @@ Status Engine::RunBatches(const EpochInput& input, const Piece& piece, int64_t b
     report.why = static_cast<uint32_t>(advice.why);
     report.inputs = advice.inputs;
     MORPHSPARK_RETURN_IF_ERROR(RunBatch(input, piece, &report));
-    adviser_.Learn(advice, report);
+    adviser_.Learn(advice, report, Workers(input));
     std::vector<BatchReport>& told = result->batches;
     if (!input.code->triggers.empty() && !told.empty() && told.back().RanAs(report))
       told.back().Add(report);
@@ -306,6 +311,7 @@ Status Engine::RunBatch(const EpochInput& input, const Piece& piece, BatchReport
   const int64_t begin = report->begin, end = begin + report->transactions;
   StageClock clock;
   if (report->strategy.scheme == Scheme::kSerial) {
+    const TableDoor::Writing writing(&door_);
     MORPHSPARK_RETURN_IF_ERROR(RunSerial(piece.context, piece.plan.order, piece.plan.transactions, begin, end,
                                          next_stamp_, input.poll, &verdicts_));
   } else {
@@ -391,7 +397,10 @@ Status Engine::Fire(const EpochInput& input, int64_t until, Triggers* triggers, 
     for (const TriggerCode& trigger : code.triggers) {
       triggers->Collect(trigger, *boundary, &pool_, &firings_);
       if (firings_.rows == 0) continue;
-      ResolveKeys(code, firings_.columns, firings_.transactions, tables_, &pool_, &firing_slots_);
+      {
+        const TableDoor::Writing writing(&door_);
+        ResolveKeys(code, firings_.columns, firings_.transactions, tables_, &pool_, &firing_slots_);
+      }
       const auto begin = static_cast<int64_t>(order->rows.size());
       for (int64_t row = 0; row < firings_.rows; ++row) {
         order->rows.push_back(static_cast<BatchRow>(row));
@@ -401,7 +410,7 @@ Status Engine::Fire(const EpochInput& input, int64_t until, Triggers* triggers, 
       order->keyed = end;
       MakeRoom(end, returned);
       const Piece piece{{&code, firings_.columns, firing_slots_, tables_, returned, input.max_string_bytes,
-                         &reason_texts_, Times{nullptr, *boundary}, input.recompute},
+                         &reason_texts_, Times{nullptr, *boundary}, input.recompute, &door_},
                         {code, firings_.columns, *order, firings_.transactions, firing_slots_}};
       MORPHSPARK_RETURN_IF_ERROR(RunBatches(input, piece, begin, end, result));
       result->firings.push_back({begin, end, *boundary});
@@ -436,6 +445,7 @@ Status Engine::Changes(TableId table, std::vector<ColumnBuffers>* columns) {
 }
 
 void Engine::Commit() {
+  const TableDoor::Writing writing(&door_);
   executed_ = false;
   for (const auto& table : tables_) table->CommitEpoch(now_);
   next_stamp_ += epoch_stamps_;
@@ -444,9 +454,25 @@ void Engine::Commit() {
 }
 
 void Engine::Rollback() {
+  const TableDoor::Writing writing(&door_);
   executed_ = false;
   for (const auto& table : tables_) table->RollbackEpoch();
   epoch_stamps_ = 0;
+}
+
+Status Engine::ReadCommitted(std::span<const TableId> tables, std::vector<std::vector<ColumnBuffers>>* columns) {
+  for (TableId table : tables) {
+    if (table >= tables_.size()) return Status::Invalid("read: no such table");
+  }
+  const TableDoor::Reading reading(&door_);
+  try {
+    for (TableId table : tables) tables_[table]->ExportCommitted(&columns->emplace_back());
+  } catch (const std::bad_alloc&) {
+    return Status(StatusCode::kOutOfMemory, "not enough memory for a copy of these tables");
+  } catch (const std::length_error& error) {
+    return Status::Limit(error.what());
+  }
+  return Status::Ok();
 }
 
 Status Engine::BeginSnapshot() {

@@ -25,6 +25,7 @@
 #include "program/code.h"
 #include "state/snapshot.h"
 #include "state/table.h"
+#include "state/table_door.h"
 
 namespace morphspark {
 
@@ -74,14 +75,13 @@ struct EpochResult {
   std::vector<BatchReport> batches;
 };
 
-// What an epoch would be; see Engine::Explain.
+// What an epoch would be; see Engine::Explain. Firings are not in it: they depend on the stream, not on its events.
 struct EpochExplanation {
-  bool plannable = true;
+  bool plannable = true;  // else it runs in order, whatever the graph
   GraphShape shape;
-  Adviser::Advice advice;
-  BatchFeatures features;
-  std::vector<uint32_t> rows;         // of the batch, in transaction order; small epochs only
+  Adviser::Advice advice;             // of `auto`
   std::vector<TransactionId> types;   // by position; small epochs only
+  std::vector<uint8_t> alone;         // by position: it computes keys; small epochs only
   std::vector<DrawnAccess> accesses;  // small epochs only
 };
 
@@ -100,6 +100,10 @@ class Engine {
   Status Changes(TableId table, std::vector<ColumnBuffers>* columns);
   void Commit();
   void Rollback();
+
+  // All rows of these tables, key parts and value columns, as the last commit left them: all of one moment. On any
+  // thread, at any time: a running epoch goes on meanwhile, or waits for as long as the copy takes.
+  Status ReadCommitted(std::span<const TableId> tables, std::vector<std::vector<ColumnBuffers>>* columns);
 
   // All tables as they are now, between epochs; read between any later ones. One at a time.
   Status BeginSnapshot();
@@ -132,6 +136,7 @@ class Engine {
   Status RunBatches(const EpochInput& input, const Piece& piece, int64_t begin, int64_t end, EpochResult* result);
   Status RunBatch(const EpochInput& input, const Piece& piece, BatchReport* report);
   bool Plannable(const EpochInput& input) const;
+  Adviser::Advice Advise(const EpochInput& input, const PlanInput& plan, int64_t begin, int64_t end, Adviser* adviser);
 
   void Look(const EpochInput& input, const Order& order, int64_t draw_max, EpochExplanation* explanation);
   int Workers(const EpochInput& input) const;
@@ -139,6 +144,7 @@ class Engine {
   static constexpr int kInterleavedWorkersMax = 8;
 
   std::vector<std::unique_ptr<Table>> tables_;
+  TableDoor door_;                      // to all of them
   std::unique_ptr<Snapshot> snapshot_;  // null: none is open
   ThreadPool pool_;
   // Working memory of an epoch, kept so that the next one does not fault it in again.

@@ -35,11 +35,9 @@ inline Status Apply(Engine* engine, TableId table, const std::vector<ColumnView>
 // The columns of an epoch are those of events; what triggers have in their place is not there.
 inline void PadColumns(const Code& code, std::vector<ColumnView>* columns) { columns->resize(code.columns.size()); }
 
-inline ColumnBuffers ExportTableColumn(const Table& table, const std::vector<Slot>& slots, size_t column,
-                                       ThreadPool* pool) {
-  const size_t parts = table.spec().key.size();
-  if (column < parts) return table.ExportKey(column, slots, pool);
-  return table.ExportValues(static_cast<ColumnId>(column - parts), slots, pool);
+inline Status ReadCommitted(Engine* engine, const std::vector<TableId>& tables,
+                            std::vector<std::vector<ColumnBuffers>>* columns) {
+  return engine->ReadCommitted(tables, columns);
 }
 
 inline ColumnBuffers GatherColumn(const ArrowArray& array, int bits, int offset_bytes, bool identity,

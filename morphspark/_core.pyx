@@ -18,7 +18,7 @@ from morphspark cimport _native
 import pyarrow as pa
 
 from morphspark.callee import UserFailure
-from morphspark.errors import LateError, LimitError
+from morphspark.errors import ClosedError, LateError, LimitError
 
 cdef extern from "Python.h":
     int PyErr_CheckSignals() nogil
@@ -231,6 +231,26 @@ cdef _native.Strategy to_strategy(numbers):
     return strategy
 
 
+cdef from_strategy(const _native.Strategy& strategy):
+    return <int> strategy.scheme, <int> strategy.exploration, <int> strategy.unit, <int> strategy.abort
+
+
+cdef decision_inputs(_native.DecisionInputs* inputs):
+    """What `auto` knew: counts are those of a sample, see batch_statistics.h; costs are of one access."""
+    cdef _native.BatchStatistics* found = &inputs.statistics
+    each = found.accesses / found.sample if found.sample else 0.0
+    planning = {name: inputs.costs.Planning(<_native.Unit> unit) * 1e9 for unit, name in enumerate("fctv")}
+    dispatch = {name: inputs.costs.Dispatch(<_native.Unit> unit) * 1e9 for unit, name in enumerate("fct")}
+    return {
+        "sample": found.sample, "accesses": each, "td": found.td, "pd": found.pd, "ld": found.ld,
+        "degree_max": found.degree_max, "same_row": found.same_row, "distinct_rows": found.distinct_rows,
+        "cyclic": found.cyclic, "transaction_span": found.transaction_span, "operation_span": found.operation_span,
+        "chain_span": found.chain_span, "may_cut": found.may_cut, "lanes": found.lanes, "aborts": found.aborts,
+        "serial_ns": inputs.costs.serial * 1e9, "planning_ns": planning, "dispatch_ns": dispatch,
+        "barrier_ns": inputs.costs.barrier * 1e9,
+    }
+
+
 cdef fill_input(_native.EpochInput* epoch, vector[_native.ColumnView]* views, vector[string]* text, list keep,
                 Program program, given):
     """What an epoch is; `views`, `text` and `keep` must live as long as it is used."""
@@ -273,9 +293,10 @@ cdef fill_input(_native.EpochInput* epoch, vector[_native.ColumnView]* views, ve
 
 
 cdef class Engine:
-    """Tables and epochs. Not thread safe; the Python face locks."""
+    """Tables and epochs. Not thread safe but for `tables`; the Python face locks."""
 
     cdef _native.Engine* engine
+    cdef long readers  # threads that are in `tables`; the last of them frees what was closed
     cdef long process
     cdef readonly long commits
 
@@ -288,6 +309,7 @@ cdef class Engine:
         self.engine = new _native.Engine(specs, threads)
         self.process = getpid()
         self.commits = 0
+        self.readers = 0
 
     def __dealloc__(self):
         self._free()
@@ -297,10 +319,11 @@ cdef class Engine:
 
     cdef _free(self):
         # After a fork the child has the engine's memory but not its threads: joining them would wait for ever.
-        if self.engine != NULL and getpid() == self.process:
-            with nogil:
-                del self.engine
+        cdef _native.Engine* engine = self.engine
         self.engine = NULL
+        if engine != NULL and getpid() == self.process and self.readers == 0:
+            with nogil:
+                del engine
 
     def apply(self, uint32_t table, arrays, kinds, size_t versions):
         """Rows as they shall be: key parts, value columns, so many columns that only versions have and, if there is one
@@ -336,21 +359,19 @@ cdef class Engine:
         cdef _native.Status status
         cdef _native.EpochExplanation found
         cdef _native.DrawnAccess access
-        cdef _native.Strategy strategy
         cdef size_t index
         keep = []
         fill_input(&epoch, &views, &text, keep, program, given)
         with nogil:
             status = self.engine.Explain(epoch, draw_max, &found)
         check(status)
-        if not found.plannable:
-            return None
         accesses = []
         for index in range(found.accesses.size()):
             access = found.accesses[index]
-            accesses.append((access.task, access.table, access.writes, access.previous, access.key))
-        strategy = found.advice.strategy
+            accesses.append((access.task, access.table, access.writes, access.previous, list(access.parametric),
+                             access.key))
         return {
+            "plannable": found.plannable,
             "transactions": found.shape.transactions,
             "operations": found.shape.operations,
             "reads": found.shape.reads,
@@ -359,20 +380,22 @@ cdef class Engine:
             "pd": found.shape.pd,
             "ld": found.shape.ld,
             "roamers": found.shape.roamers,
+            "windows": found.shape.windows,
             "aliases": found.shape.aliases,
             "chains": found.shape.chains,
             "merged_chains": found.shape.merged_chains,
             "longest_chain": found.shape.longest_chain,
             "span": found.shape.span,
+            "transaction_span": found.shape.transaction_span,
             "strata": list(found.shape.strata),
             "degrees": list(found.shape.degrees),
-            "strategy": (<int> strategy.scheme, <int> strategy.exploration, <int> strategy.unit, <int> strategy.abort),
+            "strategy": from_strategy(found.advice.strategy),
             "why": <int> found.advice.why,
             "batch": found.advice.transactions,
             "predicted_ms": found.advice.predicted * 1e3,
-            "features": {"accesses": found.features.accesses, "same_row": found.features.same_row,
-                         "distinct_rows": found.features.distinct_rows},
+            "inputs": decision_inputs(&found.advice.inputs),
             "types": list(found.types),
+            "alone": list(found.alone),
             "accesses": accesses,
         }
 
@@ -401,26 +424,36 @@ cdef class Engine:
         self.engine.EndSnapshot()
 
     def commit(self):
-        self.engine.Commit()
+        with nogil:  # a reader may have to leave first
+            self.engine.Commit()
         self.commits += 1
 
     def rollback(self):
-        self.engine.Rollback()
-
-    def table(self, uint32_t table, arrow_types):
-        """All rows of a table: one array per key part and value column."""
-        cdef const _native.Table* source = &self.engine.table(table)
-        cdef vector[uint32_t] slots
-        cdef _native.ColumnBuffers column
-        cdef size_t index
         with nogil:
-            slots = source.LiveSlots()
-        arrays = []
-        for index, arrow_type in enumerate(arrow_types):
+            self.engine.Rollback()
+
+    def tables(self, tables, arrow_types):
+        """All committed rows of some tables, all of one moment: one array per key part and value column of each.
+
+        From any thread, also while an epoch runs or the engine is closed.
+        """
+        cdef _native.Engine* engine = self.engine
+        cdef vector[uint32_t] wanted = tables
+        cdef vector[vector[_native.ColumnBuffers]] columns
+        cdef _native.Status status
+        if engine == NULL:
+            raise ClosedError("the engine is closed; open a new one with app.open()")
+        self.readers += 1
+        try:
             with nogil:
-                column = _native.ExportTableColumn(source[0], slots, index, self.engine.pool())
-            arrays.append(export(move(column), arrow_type))
-        return arrays
+                status = _native.ReadCommitted(engine, wanted, &columns)
+        finally:
+            self.readers -= 1
+            if self.engine == NULL and self.readers == 0:  # closed meanwhile
+                with nogil:
+                    del engine
+        check(status)
+        return [export_all(columns[index], kinds) for index, kinds in enumerate(arrow_types)]
 
     def gather(self, array, int bits, int offset_bytes, order):
         """A column in another order, as canonical Arrow; `order` is None or int64 row numbers."""
@@ -550,17 +583,9 @@ cdef class Epoch:
         for index in range(self.result.batches.size()):
             one = self.result.batches[index]
             reports.append({
-                "strategy": (<int> one.strategy.scheme, <int> one.strategy.exploration, <int> one.strategy.unit,
-                             <int> one.strategy.abort),
+                "strategy": from_strategy(one.strategy),
                 "why": one.why,
-                "inputs": {
-                    "accesses": one.inputs.accesses,
-                    "same_row": one.inputs.same_row,
-                    "distinct_rows": one.inputs.distinct_rows,
-                    "aborts": one.inputs.aborts,
-                    "serial_ns": one.inputs.serial * 1e9,
-                    "planning_ns": one.inputs.planning * 1e9,
-                },
+                "inputs": decision_inputs(&one.inputs),
                 "events": one.transactions,
                 "aborted": one.aborted,
                 "predicted_ms": one.predicted * 1e3,

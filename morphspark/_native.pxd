@@ -76,7 +76,6 @@ cdef extern from "state/table.h" namespace "morphspark" nogil:
 
     cdef cppclass Table:
         const TableSpec& spec()
-        vector[uint32_t] LiveSlots() except +
 
 
 cdef extern from "state/snapshot.h" namespace "morphspark" nogil:
@@ -136,10 +135,25 @@ cdef extern from "execute/strategy.h" namespace "morphspark" nogil:
         Abort abort
 
 
-cdef extern from "execute/planned_run.h" namespace "morphspark" nogil:
-    cdef cppclass DecisionInputs:
-        double accesses, same_row, distinct_rows, aborts, serial, planning
+cdef extern from "execute/batch_statistics.h" namespace "morphspark" nogil:
+    cdef cppclass BatchStatistics:
+        double aborts, lanes, same_row, distinct_rows, cyclic, transaction_span, operation_span, chain_span
+        int64_t sample, accesses, td, pd, ld, degree_max
+        cbool may_cut
 
+
+cdef extern from "execute/cost_model.h" namespace "morphspark" nogil:
+    cdef cppclass LearnedCosts:
+        double serial, barrier
+        double Planning(Unit unit)
+        double Dispatch(Unit unit)
+
+    cdef cppclass DecisionInputs:
+        BatchStatistics statistics
+        LearnedCosts costs
+
+
+cdef extern from "execute/planned_run.h" namespace "morphspark" nogil:
     cdef cppclass BatchReport:
         Strategy strategy
         int64_t begin, transactions, aborted
@@ -156,26 +170,25 @@ cdef extern from "execute/adviser.h" namespace "morphspark" nogil:
     cdef enum class Why:
         kConfigured
 
-    cdef cppclass BatchFeatures:
-        double accesses, same_row, distinct_rows
-
     cdef cppclass Advice "morphspark::Adviser::Advice":
         Strategy strategy
         int64_t transactions
         double predicted
         Why why
+        DecisionInputs inputs
 
 
 cdef extern from "plan/explain.h" namespace "morphspark" nogil:
     cdef cppclass GraphShape:
-        int64_t transactions, operations, reads, writes, td, pd, ld, roamers, aliases
-        int64_t chains, merged_chains, longest_chain, span
+        int64_t transactions, operations, reads, writes, td, pd, ld, roamers, windows, aliases
+        int64_t chains, merged_chains, longest_chain, span, transaction_span
         vector[uint32_t] strata, degrees
 
     cdef cppclass DrawnAccess:
         uint32_t task, table
         cbool writes
         int64_t previous
+        vector[int64_t] parametric
         string key
 
 
@@ -216,9 +229,8 @@ cdef extern from "engine.h" namespace "morphspark" nogil:
         cbool plannable
         GraphShape shape
         Advice advice
-        BatchFeatures features
-        vector[uint32_t] rows
         vector[uint16_t] types
+        vector[uint8_t] alone
         vector[DrawnAccess] accesses
 
     cdef cppclass Engine:
@@ -255,8 +267,8 @@ cdef extern from "python_bridge.h" namespace "morphspark::bridge" nogil:
     void SetPoll(EpochInput* epoch, cbool (*poll)() noexcept)
     Status Apply(Engine* engine, uint32_t table, const vector[ColumnView]& columns, size_t versions) except +
     void PadColumns(const Code& code, vector[ColumnView]* columns) except +
-    ColumnBuffers ExportTableColumn(const Table& table, const vector[uint32_t]& slots, size_t column,
-                                    ThreadPool* pool) except +
+    Status ReadCommitted(Engine* engine, const vector[uint32_t]& tables,
+                         vector[vector[ColumnBuffers]]* columns) except +
     ColumnBuffers GatherColumn(const ArrowArray& array, int bits, int offset_bytes, cbool identity,
                                const int64_t* order, int64_t rows, ThreadPool* pool) except +
     cbool ColumnIsCanonical(const ArrowArray& array, int bits, int offset_bytes)

@@ -101,6 +101,8 @@ def _step_type(program: Program, step: Step, bound: BoundTransaction) -> Type:
     given = [bound.type_of(arg) for arg in step.args]
     if step.op == "row":
         return _check_row(program.table(step.table), given)
+    if step.op == "choose":
+        return _check_choice(program.table(step.table), step, given)
     if step.op == "read":
         return _column_types(program.table(step.table), step.columns)[0]
     if step.op in ("write", "insert"):
@@ -139,6 +141,14 @@ def _check_row(table: TableSpec, given: list[Type]) -> Type:
     for kind, (name, declared) in zip(given, table.key, strict=True):
         infer.check_key(kind, declared, f"the key of {table.name!r} ({name})")
     return types.ROW
+
+
+def _check_choice(table: TableSpec, step: Step, given: list[Type]) -> Type:
+    parts = len(table.key)
+    for operand, kind in zip(step.args[parts:], given[parts:], strict=True):
+        if isinstance(operand, Column):
+            infer.check_candidates(kind, table)
+    return _check_row(table, given[:parts])
 
 
 def _check_stored(table: TableSpec, step: Step, given: list[Type]) -> Type:

@@ -53,6 +53,7 @@ class Outcome:
 
 
 class Core(Protocol):
+    reads_beside: bool  # whether `tables` may be called from any thread, also while an epoch runs
     commits: int  # how many epochs were committed: changes in the same instant as the state does
 
     def load(self, table: TableSpec, rows: pa.RecordBatch) -> None:
@@ -65,7 +66,7 @@ class Core(Protocol):
         must follow."""
 
     def explain(self, bound: BoundProgram, batch: Batch, progress: Progress) -> dict[str, Any] | None:
-        """The task precedence graph of a batch; None if it can't be planned. Changes nothing."""
+        """The task precedence graph of a batch; None of a core that plans nothing. Changes nothing."""
 
     def changes(self, table: TableSpec) -> pa.RecordBatch:
         """The rows that the executed epoch changed, each once: what makes of the state before the one after.
@@ -107,8 +108,8 @@ class Core(Protocol):
     def end_snapshot(self) -> None:
         """Forget the open snapshot, read or not. Does nothing if there is none."""
 
-    def table(self, table: TableSpec) -> pa.Table:
-        """All committed rows: key parts, then value columns."""
+    def tables(self, tables: Sequence[TableSpec]) -> list[pa.Table]:
+        """All committed rows of some tables, all of one moment: key parts, then value columns of each."""
 
     def gather(self, column: pa.Array, order: pa.Array | None) -> pa.Array:
         """A pass-through column in transaction order, as canonical Arrow."""

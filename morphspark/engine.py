@@ -10,7 +10,7 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import partial
@@ -78,7 +78,8 @@ class StoredEpoch:
 
 
 class Engine:
-    """Use as a context manager, or call `close()`. Calls from several threads run one after the other."""
+    """Use as a context manager, or call `close()`. Calls from several threads run one after the other; only reads of
+    tables wait for none of them."""
 
     def __init__(
         self,
@@ -188,7 +189,7 @@ class Engine:
         """Run one epoch; its future is done when it is durable. The next epoch may execute while this one is written.
 
         Epochs become durable in their order. If one can't be written, its future and those of all later ones fail,
-        and the engine must be opened again. Reading a table waits for all that was submitted.
+        and the engine must be opened again. Reading a table waits until all that was submitted is durable.
         """
         with self._using(ahead=True):
             return self._run(data, ahead=True).durable
@@ -394,7 +395,7 @@ class Engine:
                 raise EpochError(
                     f"load({spec.name!r}) after epoch {epoch - 1}: load initial state before the first epoch"
                 )
-            rows = _initial_rows(spec, as_table(data), self._core.table(spec))
+            rows = _initial_rows(spec, as_table(data), self._core.tables([spec])[0])
             for (name, kind), column in zip((*spec.key, *spec.columns), rows.columns, strict=True):
                 check_strings(name, column, kind, self.config.max_string_bytes)
             self._check_state_size(more=rows.nbytes)
@@ -413,6 +414,30 @@ class Engine:
         """The committed rows of a table, given by its name or as what `app.table(…)` returned."""
         self._check_usable()
         return TableView(self, self._spec(name))
+
+    def tables(self, *names: str | Table) -> dict[str, pa.Table]:
+        """The committed rows of several tables (without names: of all), as one and the same commit left them."""
+        self._check_usable()
+        specs = [self._spec(name) for name in names] or list(self.program.tables)
+        return dict(zip([spec.name for spec in specs], self._read(specs), strict=True))
+
+    def _read(self, specs: Sequence[TableSpec]) -> list[pa.Table]:
+        """Beside whatever runs: the core knows the rows as its last commit left them."""
+        if self.read_only or not self._core.reads_beside:
+            with self._using():  # a refresh under way is not committed as a whole
+                return self._core.tables(specs)
+        self._check_usable()
+        self._check_outside()
+        self._check_durable()
+        rows = self._core.tables(specs)
+        self._check_durable()
+        return rows
+
+    def _check_durable(self) -> None:
+        """All that can be seen by now is durable; waits for what was submitted."""
+        if self._journal is not None:
+            self._journal.committer.settle_ahead()
+            self._journal.committer.check_running()
 
     # -- the state directory
 
@@ -494,11 +519,7 @@ class Engine:
         self._check_usable()  # before the lock, which a fork may have copied while it was held
         with self._lock:
             self._check_usable()
-            if self._busy:
-                raise EpochError(
-                    "the engine is at work in this thread: a signal handler (or a callback) can't use it until the "
-                    "call that it interrupted returns; set a flag there and act on it afterwards"
-                )
+            self._check_outside()
             self._busy = True
             try:
                 if self._journal is not None:
@@ -513,6 +534,14 @@ class Engine:
                 self._busy = False
                 if self._close_wanted:
                     self.close()
+
+    def _check_outside(self) -> None:
+        """Not inside of a call that this thread has under way."""
+        if self._busy and self._lock._is_owned():  # type: ignore[attr-defined]
+            raise EpochError(
+                "the engine is at work in this thread: a signal handler (or a callback) can't use it until the "
+                "call that it interrupted returns; set a flag there and act on it afterwards"
+            )
 
     def _check_usable(self) -> None:
         if self._closed:
@@ -560,11 +589,13 @@ class Engine:
         self._half_read = False
 
     def _table_at(self, name: str, epoch: int) -> pa.Table:
-        """Outside of the lock, so that no batch waits."""
-        with self._using():
-            if self._history is None:
-                raise EpochError(f"table {name!r}: an engine in memory keeps no past; open it with a path")
-            history = self._history.copy()
+        """From the state directory, so that nobody waits for anybody."""
+        self._check_usable()
+        if self._history is None:
+            raise EpochError(f"table {name!r}: an engine in memory keeps no past; open it with a path")
+        self._check_outside()
+        self._check_durable()
+        history = self._history.copy()
         look = partial(table_at, name=name, epoch=epoch, make_core=self._make_core, config=self.config)
         return beside_a_writer(history, look)[1]
 
@@ -686,8 +717,7 @@ class TableView:
         self._spec = spec
 
     def to_arrow(self) -> pa.Table:
-        with self._engine._using():
-            return self._engine._core.table(self._spec)
+        return self._engine._read([self._spec])[0]
 
     def to_pandas(self) -> Any:
         return self.to_arrow().to_pandas()

@@ -3,13 +3,16 @@
 print(explanation)          counts, critical path, the decision and why
 explanation.speedup(8)      at most so many times faster on 8 cores than on one
 explanation.dot()           Graphviz, for small batches; `_repr_html_` draws the same picture in a notebook
+
+An operation is what a transaction does to one row. Firings of triggers are not in the graph: when they happen depends
+on the stream, not on a batch alone.
 """
 
 from __future__ import annotations
 
 import html
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from .config import Config
 from .program import Program
@@ -17,6 +20,20 @@ from .program import Program
 UNPLANNED = "not planned: events run one by one (serial)"
 NO_TYPE = 0xFFFF
 _CELL_W, _CELL_H, _GAP_X, _GAP_Y = 132, 34, 16, 36
+_KINDS = {
+    "TD": ("#555", "", "waits for the latest earlier write of its row"),
+    "PD": ("#b5482a", "5,3", "waits for the latest earlier write of a row that its value, condition or key reads"),
+    "LD": ("#7a9a3a", "1,3", "aborts together with it"),
+}  # colour, dashes, what an edge says
+
+
+class _Box(NamedTuple):
+    """An operation; others are named by their place in the list."""
+
+    task: int
+    label: str
+    td: int  # -1: none
+    pd: list[int]
 
 
 class Explanation:
@@ -27,16 +44,19 @@ class Explanation:
         self._config = config
         self.counts = None if found is None else dict(found)
 
-    def speedup(self, cores: int) -> float:
-        """Work divided by the time that `cores` need at least: the longer of the critical path and an equal share."""
+    def speedup(self, cores: int, whole: bool = False) -> float:
+        """Work divided by the time that `cores` need at least: the longer of the critical path and an equal share.
+
+        The path leads through operations; with `whole`, through whole transactions.
+        """
         if self.counts is None or not self.counts["operations"]:
             return 1.0
         work = self.counts["operations"]
-        return work / max(self.counts["span"], work / cores)
+        return work / max(self.counts["transaction_span" if whole else "span"], work / cores)
 
     @property
     def decision(self) -> str:
-        if self.counts is None:
+        if self.counts is None or not self.counts["plannable"]:
             return "serial"
         configured = self._config.strategy
         if not isinstance(configured, str):
@@ -52,45 +72,82 @@ class Explanation:
         lines = [
             f"{found['transactions']:,} transactions, {found['operations']:,} operations "
             f"({found['reads']:,} read, {found['writes']:,} write), {found['aliases']:,} rows named twice",
-            f"keys computed  by {found['roamers']:,} transactions, each of which runs alone",
+            *self._unknown(),
             f"dependencies   TD {found['td']:,}   PD {found['pd']:,}   LD {found['ld']:,}",
             f"strata         {len(strata):,}, the widest has {widest:,} transactions",
             f"chains         {found['chains']:,}, the longest has {found['longest_chain']:,} operations; "
             f"{found['merged_chains']:,} are merged, as they wait for each other",
             f"waits for      {_degrees(found['degrees'])}",
-            f"work / span    {found['operations']:,} / {found['span']:,} operations: at most "
-            f"{self.speedup(2):.1f}x on 2 cores, {self.speedup(8):.1f}x on 8, {self.speedup(1 << 40):.1f}x on many",
+            f"work / span    {found['operations']:,} / {found['span']:,} operations: {self._bounds(whole=False)}",
+            f"               {found['operations']:,} / {found['transaction_span']:,} with whole transactions: "
+            f"{self._bounds(whole=True)}",
             f"decision       {self.decision}: {self._why()}",
         ]
         return "\n".join(lines)
 
     __repr__ = __str__
 
+    def _unknown(self) -> list[str]:
+        """What the graph can't show."""
+        assert self.counts is not None
+        lines = []
+        if roamers := self.counts["roamers"]:
+            lines.append(
+                f"keys computed  by {roamers:,} transactions, each of which runs alone: "
+                "the rows behind such keys are known only then, and are not counted"
+            )
+        if windows := self.counts["windows"]:
+            lines.append(
+                f"windows        read by {windows:,} transactions, which wait for the latest earlier write of each row"
+            )
+        if self._program.has_triggers:
+            lines.append("triggers       their firings are not counted: when they happen depends on the stream")
+        return lines
+
+    def _bounds(self, whole: bool) -> str:
+        few, more, many = (self.speedup(cores, whole) for cores in (2, 8, 1 << 40))
+        return f"at most {few:.1f}x on 2 cores, {more:.1f}x on 8, {many:.1f}x on many"
+
     def _why(self) -> str:
         assert self.counts is not None
+        why = str(self.counts["why"])
+        if not self.counts["plannable"]:
+            return why
         if self._config.strategy != "auto":
             configured = self._config.strategy
             each = "" if isinstance(configured, str) else ", ".join(f"{k} {v}" for k, v in configured.items())
             return f"configured: {each}" if each else "configured"
-        why = str(self.counts["why"])
-        predicted = self.counts["predicted_ms"]
-        batch = f"in batches of {self.counts['batch']:,}"
-        return f"{why}; {batch}" + (f", {predicted:.2f} ms each expected" if predicted else "")
+        predicted, known = self.counts["predicted_ms"], self.counts["inputs"]
+        words = [f"{why}; in batches of {self.counts['batch']:,}"]
+        if predicted:
+            words.append(f"{predicted:.2f} ms each expected")
+        if known["serial_ns"]:
+            words.append(f"an access took {known['serial_ns']:.0f} ns in order lately")
+        if known["planning_ns"]["t"]:
+            words.append(f"planning one {known['planning_ns']['t']:.0f} ns")
+        return ", ".join(words)
 
     # -- pictures
 
     def dot(self) -> str:
-        """Graphviz: a box per operation, a cluster per transaction, an arrow per TD. Empty for large batches."""
+        """Graphviz: a box per operation, a cluster per transaction, an edge per TD, PD and LD, and what these mean.
+
+        Empty for large batches.
+        """
         lines = ["digraph tpg {", "  rankdir=LR; node [shape=box, fontsize=10];"]
+        boxes = self._boxes()
         for task, name in enumerate(self._names()):
             lines.append(f'  subgraph cluster_{task} {{ label="{task} {_quoted(name)}"; fontsize=10;')
-            for number, (owner, label, _) in enumerate(self._boxes()):
-                if owner == task:
-                    lines.append(f'    o{number} [label="{_quoted(label)}"];')
+            lines += [f'    o{n} [label="{_quoted(box.label)}"];' for n, box in enumerate(boxes) if box.task == task]
             lines.append("  }")
-        for number, (_, _, previous) in enumerate(self._boxes()):
-            if previous >= 0:
-                lines.append(f"  o{previous} -> o{number};")
+        for before, number, kind in self._edges(boxes):
+            lines.append(f"  o{before} -> o{number} [{_dot_style(kind)}];")
+        if boxes:
+            lines.append('  subgraph cluster_legend { label="legend"; fontsize=10; node [shape=plaintext];')
+            for kind, (_, _, meaning) in _KINDS.items():
+                lines.append(f'    {kind}_from [label="{kind}"]; {kind}_to [label="{meaning}"];')
+                lines.append(f"    {kind}_from -> {kind}_to [{_dot_style(kind)}];")
+            lines.append("  }")
         return "\n".join([*lines, "}"])
 
     def _repr_html_(self) -> str:
@@ -101,61 +158,108 @@ class Explanation:
         if self.counts is None:
             return []
         named = [one.name for one in self._program.transactions]
-        return ["-" if kind == NO_TYPE else named[kind] for kind in self.counts["types"]]
+        names = ["-" if kind == NO_TYPE else named[kind] for kind in self.counts["types"]]
+        return [f"{name}, alone" if alone else name for name, alone in zip(names, self.counts["alone"], strict=True)]
 
-    def _boxes(self) -> list[tuple[int, str, int]]:
-        """(transaction, label, the box before it or -1) of every operation."""
+    def _boxes(self) -> list[_Box]:
         if self.counts is None:
             return []
         tables = [table.name for table in self._program.tables]
         return [
-            (task, f"{'w' if writes else 'r'} {tables[table]}[{key.decode(errors='replace')}]", previous)
-            for task, table, writes, previous, key in self.counts["accesses"]
+            _Box(task, f"{'w' if writes else 'r'} {tables[table]}[{key.decode(errors='replace')}]", td, pd)
+            for task, table, writes, td, pd, key in self.counts["accesses"]
         ]
+
+    def _edges(self, boxes: Sequence[_Box]) -> list[tuple[int, int, str]]:
+        """(from, to, kind): TD, PD, and for LD each operation and the one before it in its transaction."""
+        edges = []
+        for number, box in enumerate(boxes):
+            if box.td >= 0:
+                edges.append((box.td, number, "TD"))
+            edges += [(before, number, "PD") for before in box.pd]
+            if number and boxes[number - 1].task == box.task:
+                edges.append((number - 1, number, "LD"))
+        return edges
+
+    def _levels(self, boxes: Sequence[_Box]) -> list[int]:
+        """The stratum of each transaction. Who runs alone comes after all before it, and before all behind it."""
+        assert self.counts is not None
+        alone = self.counts["alone"]
+        level = [0] * len(alone)
+        waits: dict[int, list[int]] = {}
+        for box in boxes:
+            waits.setdefault(box.task, []).extend(boxes[one].task for one in (box.td, *box.pd) if one >= 0)
+        floor = 0
+        for task, one in enumerate(alone):
+            level[task] = max([floor, *(level[other] + 1 for other in waits.get(task, ()))])
+            if one:
+                level[task] = max([level[task], *(before + 1 for before in level[:task])])
+                floor = level[task] + 1
+        return level
 
     def _svg(self) -> str:
         """Transactions from left to right by stratum, their operations below each other."""
         boxes, names = self._boxes(), self._names()
-        level = [0] * len(names)
-        for task, _, previous in boxes:
-            if previous >= 0:
-                level[task] = max(level[task], level[boxes[previous][0]] + 1)
+        level = self._levels(boxes)
         place: dict[int, tuple[int, int]] = {}
         heights: dict[int, int] = {}
-        titles = []
+        shapes = []
         for task, name in enumerate(names):
             x = level[task] * (_CELL_W + _GAP_X * 3) + _GAP_X
             y = heights.get(level[task], 0) + _GAP_Y
-            titles.append(f'<text x="{x}" y="{y - 6}" font-size="11" fill="#555">{task} {html.escape(name)}</text>')
-            for number, (owner, _, _) in enumerate(boxes):
-                if owner == task:
+            shapes.append(_text(x, y - 6, f"{task} {name}", "#555"))
+            for number, box in enumerate(boxes):
+                if box.task == task:
                     place[number] = (x, y)
+                    shapes.append(_cell(x, y, box.label))
                     y += _CELL_H
             heights[level[task]] = y
-        shapes, arrows = [], []
-        for number, (_, label, previous) in enumerate(boxes):
-            x, y = place[number]
-            fill = "#fde8d7" if label.startswith("w") else "#dcebfa"
-            shown = html.escape(label if len(label) <= 20 else label[:19] + "…")
-            shapes.append(
-                f'<rect x="{x}" y="{y}" width="{_CELL_W}" height="{_CELL_H - 6}" rx="4" fill="{fill}" stroke="#999"/>'
-                f'<text x="{x + 6}" y="{y + 18}" font-size="11">{shown}</text>'
-            )
-            if previous >= 0:
-                from_x, from_y = place[previous]
-                arrows.append(
-                    f'<line x1="{from_x + _CELL_W}" y1="{from_y + 14}" x2="{x}" y2="{y + 14}" stroke="#555" '
-                    f'marker-end="url(#tip)"/>'
-                )
+        lines = [_line(place[before], place[number], kind) for before, number, kind in self._edges(boxes)]
         width = (max(level, default=0) + 1) * (_CELL_W + _GAP_X * 3) + _GAP_X
         height = max(heights.values(), default=0) + _GAP_Y
+        for kind, (colour, dashes, meaning) in _KINDS.items():
+            lines.append(_stroke(_GAP_X, height - 4, _GAP_X + 40, height - 4, colour, dashes, tip=kind != "LD"))
+            shapes.append(_text(_GAP_X + 48, height, f"{kind}: {meaning}", "#333"))
+            height += 18
+        width = max(width, 48 + 7 * max(len(meaning) for _, _, meaning in _KINDS.values()))
         tip = '<marker id="tip" markerWidth="8" markerHeight="8" refX="7" refY="3" orient="auto">'
         tip += '<path d="M0,0 L7,3 L0,6 z" fill="#555"/></marker>'
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}"><defs>{tip}</defs>'
-            + "".join([*arrows, *shapes, *titles])
+            + "".join([*lines, *shapes])
             + "</svg>"
         )
+
+
+def _text(x: int, y: int, text: str, colour: str) -> str:
+    return f'<text x="{x}" y="{y}" font-size="11" fill="{colour}">{html.escape(text)}</text>'
+
+
+def _cell(x: int, y: int, label: str) -> str:
+    fill = "#fde8d7" if label.startswith("w") else "#dcebfa"
+    shown = label if len(label) <= 20 else label[:19] + "…"
+    box = f'<rect x="{x}" y="{y}" width="{_CELL_W}" height="{_CELL_H - 6}" rx="4" fill="{fill}" stroke="#999"/>'
+    return box + _text(x + 6, y + 18, shown, "#000")
+
+
+def _line(before: tuple[int, int], after: tuple[int, int], kind: str) -> str:
+    colour, dashes, _ = _KINDS[kind]
+    if kind == "LD":  # the next below
+        x = before[0] + _CELL_W // 2
+        return _stroke(x, before[1] + _CELL_H - 6, x, after[1], colour, dashes, tip=False)
+    return _stroke(before[0] + _CELL_W, before[1] + 14, after[0], after[1] + 14, colour, dashes, tip=True)
+
+
+def _stroke(x1: int, y1: int, x2: int, y2: int, colour: str, dashes: str, tip: bool) -> str:
+    dashed = f' stroke-dasharray="{dashes}"' if dashes else ""
+    tipped = ' marker-end="url(#tip)"' if tip else ""
+    return f'<line x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}" stroke="{colour}"{dashed}{tipped}/>'
+
+
+def _dot_style(kind: str) -> str:
+    colour, dashes, _ = _KINDS[kind]
+    style = "solid" if not dashes else "dotted" if kind == "LD" else "dashed"
+    return f'label="{kind}", color="{colour}", style={style}' + (", dir=none" if kind == "LD" else "")
 
 
 def _degrees(counts: Sequence[int]) -> str:

@@ -7,6 +7,7 @@ operation: the same functions run again when the types are known. `null` takes t
 
 from __future__ import annotations
 
+from .program import TableSpec
 from .types import (
     BOOL,
     DECIMAL_DIGITS_BETWEEN,
@@ -130,6 +131,19 @@ def check_assignable(value: Type, column: Type, where: str) -> None:
 def check_key(part: Type, declared: Type, where: str) -> None:
     if part not in (UNKNOWN, NULL) and part != declared:
         raise Mismatch(f"{where} takes {declared}, not {part}")
+
+
+def check_candidates(given: Type, table: TableSpec) -> None:
+    """Fail unless a list column may hold the keys of a table."""
+    if len(table.key) > 1:
+        raise Mismatch(f"the key of {table.name!r} has several parts: among= takes a Python list of tuples of them")
+    if given in (UNKNOWN, NULL):
+        return
+    if given.element is None:
+        raise Mismatch(
+            f"among= takes a list column or a Python list of keys, not {given}; for one candidate write [it]"
+        )
+    check_key(given.element, table.key[0][1], f"a candidate for the key of {table.name!r}")
 
 
 def check_condition(condition: Type, what: str) -> None:

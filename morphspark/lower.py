@@ -108,11 +108,26 @@ OPS = {
             "Rows",
             "Collect",
             "WindowOfRows",
+            "CollectElements",
+            "Choose",
             "Work",
         ]
     )
 }
-FAILURES = ("null0", "null1", "null2", "overflow", "division", "key", "missing", "exists", "list", "require", "udf")
+FAILURES = (
+    "null0",
+    "null1",
+    "null2",
+    "overflow",
+    "division",
+    "key",
+    "missing",
+    "exists",
+    "list",
+    "require",
+    "udf",
+    "outside",
+)
 REDUCTIONS = ("sum", "count", "min", "max", "mean", "any", "all")
 WINDOW_AGGREGATES = ("sum", "count", "min", "max", "mean", "first", "last", "nunique", "values")
 ARRAY_MARK = 16  # as in csrc/program/user_function.h
@@ -289,7 +304,7 @@ class _TransactionLowering:
         self.shared = shared
         self.columns = shared.columns if transaction.transaction.trigger is None else self._own_columns()
         self.windows: list[list[int]] = []
-        self.collections: dict[int, int] = {}  # rows' step → number
+        self.collections: dict[int, int] = {}  # rows' step → number; ~choose's step
         self.instructions: list[list[int]] = []
         self.loads: dict[int, int] = {}  # used column → register
         self.rows: list[tuple[int, int]] = []  # (register, site) of rows that the event names
@@ -470,7 +485,7 @@ class _TransactionLowering:
         if not fits:
             return 0
         table, column = self._table_and_column(read)
-        texts = {**self.texts[index + 1], **{name: self.texts[index][name] for name in ("key", "missing")}}
+        texts = {**self.texts[index + 1], **{name: self.texts[index][name] for name in ("key", "outside", "missing")}}
         op = {"add": "Increase", "sub": "Decrease"}[change.op] + _letter(kind)
         row, value = self.register(read.args[0]), self.register(change.args[1])
         self.emit(op, a=row, b=value, c=column, aux=table, block=self.shared.block(texts))
@@ -623,9 +638,7 @@ class _TransactionLowering:
         if (spec.name, kinds) not in self.shared.functions:
             self.shared.functions[spec.name, kinds] = callee(spec, kinds)
         number = list(self.shared.functions).index((spec.name, kinds))
-        first = self.temporary(len(kinds)) if kinds else 0
-        for offset, arg in enumerate(step.args):
-            self.emit("Copy", first + offset, self.register(arg))
+        first = self._side_by_side(step.args) if kinds else 0
         several = len(spec.results) > 1
         self.called[index] = self.temporary(len(spec.results)) if several else dst
         self.emit("Call", self.called[index], first, len(kinds), len(spec.results), aux=number)
@@ -648,10 +661,26 @@ class _TransactionLowering:
             site = self._site(table, False, tuple(map(self._site_part, step.args)))
             self.rows.append((dst, site))
         else:
-            first = self.temporary(len(step.args))
-            for offset, arg in enumerate(step.args):
-                self.emit("Copy", first + offset, self.register(arg))
-            self.emit("RowOfKey", dst, a=first, b=len(step.args), aux=table)
+            self.emit("RowOfKey", dst, a=self._side_by_side(step.args), b=len(step.args), aux=table)
+
+    def _choose(self, index: int, step: Step, dst: int) -> None:
+        table, parts = self.shared.tables[step.table], len(self.program.table(step.table).key)
+        number = self.collections[~index] = len(self.collections)  # no step of this number is a window's
+        self.emit("Rows", a=number, aux=table)
+        for arg in step.args[parts:]:
+            if isinstance(arg, Column):
+                column = self.columns[arg.name]
+                self.emit("CollectElements", a=self._site(table, True, (column,)), b=number, c=column, aux=table)
+            else:
+                self.emit("Collect", a=self.register(arg), b=number, aux=table)
+        self.emit("Choose", dst, a=self._side_by_side(step.args[:parts]), b=number, c=parts, aux=table)
+
+    def _side_by_side(self, args: Sequence[Operand]) -> int:
+        """Copies of values in registers one behind the other: the first of them."""
+        first = self.temporary(len(args))
+        for offset, arg in enumerate(args):
+            self.emit("Copy", first + offset, self.register(arg))
+        return first
 
     def _site(self, table: int, of_element: bool, parts: tuple[int, ...]) -> int:
         site = self.shared.sites.setdefault((table, of_element, parts), len(self.shared.sites))

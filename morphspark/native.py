@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -29,6 +29,8 @@ class NativeCore:
 
     `forced` and `recompute` are for benchmarks: a strategy that no Config can ask for; window sums computed anew.
     """
+
+    reads_beside = True
 
     def __init__(
         self,
@@ -98,10 +100,9 @@ class NativeCore:
         )
 
     def explain(self, bound: BoundProgram, batch: Batch, progress: Progress) -> dict[str, Any] | None:
-        """The graph of a batch, late events included; None if it can't be planned."""
+        """The graph of a batch, late events included."""
         given = self._input(bound, batch, progress, "admit")
-        found = self._engine.explain(DRAWN_EVENTS_MAX, *given)
-        return None if found is None else _batch(found)
+        return _batch(self._engine.explain(DRAWN_EVENTS_MAX, *given))
 
     def _input(
         self, bound: BoundProgram, batch: Batch, progress: Progress, late: str, until: int | None = None
@@ -153,10 +154,11 @@ class NativeCore:
     def end_snapshot(self) -> None:
         self._engine.end_snapshot()
 
-    def table(self, table: TableSpec) -> pa.Table:
-        names = [*table.key, *table.columns]
-        arrays = self._engine.table(self._tables[table.name], [types.to_arrow(kind) for _, kind in names])
-        return pa.table({name: array for (name, _), array in zip(names, arrays, strict=True)})
+    def tables(self, tables: Sequence[TableSpec]) -> list[pa.Table]:
+        schemas = [rows_schema(table) for table in tables]
+        numbers = [self._tables[table.name] for table in tables]
+        found = self._engine.tables(numbers, [schema.types for schema in schemas])
+        return [pa.Table.from_arrays(arrays, schema=schema) for arrays, schema in zip(found, schemas, strict=True)]
 
     def gather(self, column: pa.Array, order: pa.Array | None) -> pa.Array:
         column = trimmed(without_idle_validity(decoded(column)))

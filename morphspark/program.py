@@ -7,7 +7,7 @@ operands, and the guard under which it happens; step i's result is `Ref(i)`. The
     values       add sub mul div floordiv mod neg abs min max          eq ne lt le gt ge
                  and or xor not where coalesce is_null                 begin … reduce (a reduction)
     functions    call (of the user's)   result (one of several)
-    state        row (a handle)   read   exists                        write   insert   delete
+    state        row, choose (a handle)   read   exists                write   insert   delete
     windows      window (an aggregate over versions of a row)          rows … collect (of several rows)
     control      require   when   each   end   accumulate
     benchmarks   work (its argument, after some arithmetic)
@@ -85,6 +85,7 @@ class Step:
     guard: Guard = ()
     table: str = ""  # of row, and of every access to one
     columns: tuple[str, ...] = ()  # read, write: one; insert: all, in the order of args[1:]
+    # args of choose: the key's parts, then candidates: lists of keys, or rows
     # require: the message; begin, accumulate, reduce: the kind of reduction; call: the function; result: which; window:
     # aggregate, span; work: kind:rounds
     text: str = ""
@@ -362,6 +363,8 @@ class Renderer:
             return f"({args[0]} {_SIGNS[step.op]} {args[1]})"
         if step.op == "row":
             return f"{step.table}[{', '.join(args)}]"
+        if step.op == "choose":
+            return f"{step.table}[key({', '.join(args)})]"
         if step.op == "read":
             return f"{args[0]}.{step.columns[0]}"
         if step.op == "window":
@@ -393,8 +396,9 @@ class Renderer:
 def reasons(transaction: Transaction) -> list[dict[str, str]]:
     """For each step, the `_reason` of every way in which it can fail: failure → text.
 
-    Failures: `null0`, `null1`, … (operand i is null), `overflow`, `division`, `key`, `missing`, `exists`,
-    `list`, `require`, `udf` (where the function itself says no more). Both engines take their texts from here.
+    Failures: `null0`, `null1`, … (operand i is null), `overflow`, `division`, `key`, `outside`, `missing`,
+    `exists`, `list`, `require`, `udf` (where the function itself says no more). Both engines take their texts from
+    here.
     """
     show = Renderer(transaction)
     return [_step_reasons(step, index, show) for index, step in enumerate(transaction.steps)]
@@ -405,12 +409,12 @@ def _step_reasons(step: Step, index: int, show: Renderer) -> dict[str, str]:
     text = show.step(index).removeprefix("(").removesuffix(")") if step.op in _SIGNS else show.step(index)
     found["overflow"] = f"overflow: {text}"
     found["division"] = f"division: {text}"
-    if step.op == "window":
+    if step.op == "window" or step.op in ACCESSES:
         found["key"] = f"key: null key of {step.table}"
+        found["outside"] = f"outside: {step.table}"
     if step.op in ("write", "insert"):
         found["overflow"] = f"overflow: {step.table}.{', '.join(step.columns)}"
     if step.op in ACCESSES:
-        found["key"] = f"key: null key of {step.table}"
         found["missing"] = f"missing: {step.table}"
         found["exists"] = f"exists: {step.table}"
     if step.op == "each":

@@ -6,7 +6,7 @@ Where the two disagree, read this file and `values.py` beside the semantics and 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -32,6 +32,7 @@ from .window import START, window_of
 Key = tuple[Any, ...]
 Row = tuple[Any, ...]
 DELETED = None
+OUTSIDE = object()  # in place of a key that is none of its candidates
 ZEROS = {"bool": False, "int64": 0, "float64": 0.0, "string": "", "timestamp": 0, "decimal": 0}
 
 
@@ -41,6 +42,8 @@ def open_reference(app: App, config: Config | None = None, path: Any = None, **o
 
 
 class ReferenceCore:
+    reads_beside = False
+
     def __init__(self, tables: tuple[TableSpec, ...], config: Config):
         self._specs = tables
         self._tables: dict[str, dict[Key, Row]] = {table.name: {} for table in tables}
@@ -182,9 +185,11 @@ class ReferenceCore:
         if self._before is not None:
             (self._tables, self._versions, self._sequence), self._before = self._before, None
 
-    def table(self, table: TableSpec) -> pa.Table:
-        rows = [(*key, *row) for key, row in self._tables[table.name].items()]
-        return pa.Table.from_batches([_batch_of(table, rows)])
+    def tables(self, tables: Sequence[TableSpec]) -> list[pa.Table]:
+        return [pa.Table.from_batches([_batch_of(table, self._rows(table))]) for table in tables]
+
+    def _rows(self, table: TableSpec) -> list[tuple[Any, ...]]:
+        return [(*key, *row) for key, row in self._tables[table.name].items()]
 
     def gather(self, column: pa.Array, order: pa.Array | None) -> pa.Array:
         return canonical(column if order is None else decoded(column).take(order))
@@ -479,6 +484,8 @@ class Run:
         result = self.bound.types[index]
         if op == "row":
             return tuple(self._value(arg) for arg in args)
+        if op == "choose":
+            return self._choose(step)
         if op in ir.ACCESSES:
             return self._access(step)
         if op == "rows":
@@ -565,9 +572,7 @@ class Run:
 
     def _access(self, step: Step) -> Any:
         table = self.program.table(step.table)
-        key = self._value(step.args[0])
-        if None in key:
-            raise Failure("key")
+        key = self._key(self._value(step.args[0]))
         current = self._current(table, key)
         if step.op == "exists":
             return current is not None
@@ -591,14 +596,30 @@ class Run:
     def _window(self, step: Step, result: Type) -> Any:
         table = self.program.table(step.table)
         rows = self._value(step.args[0])
-        keys = rows if isinstance(rows, list) else [rows]
-        if any(None in key for key in keys):
-            raise Failure("key")
+        keys = [self._key(key) for key in (rows if isinstance(rows, list) else [rows])]
         kind, span = window_of(step.text)
         start = window_start(span, self.now, self.events.columns[START][0] if span.unit == "trigger" else None)
         found = self.versions[table.name].window(keys, start, self.now, span.size)
         column = table.column_index(step.columns[0])
         return values.window(kind, [row[column] for row in found], table.columns[column][1], result)
+
+    def _choose(self, step: Step) -> Any:
+        """The key if it is one of the candidates."""
+        parts = len(self.program.table(step.table).key)
+        key = tuple(self._value(arg) for arg in step.args[:parts])
+        candidates: list[Key] = []
+        for arg in step.args[parts:]:
+            found = self._value(arg)
+            candidates += [(one,) for one in found or []] if isinstance(arg, Column) else [found]
+        return key if None in key or key in candidates else OUTSIDE
+
+    def _key(self, key: Any) -> Key:
+        """The key of a row that is used."""
+        if key is OUTSIDE:
+            raise Failure("outside")
+        if None in key:
+            raise Failure("key")
+        return key
 
     def _current(self, table: TableSpec, key: Key) -> Row | None:
         if (table.name, key) in self.writes:

@@ -55,9 +55,9 @@ WHY = (
     "to learn what a transaction costs",
     "a trial: it could win on batches like this",
     "best of those measured on batches like this",
-    "again, as it was close to the best a while ago",
+    "again, as it may have become the best since it was measured",
     "the strategy can't run transactions like these",
-    "too few transactions to be worth a choice",
+    "too little work to be worth a choice",
     "to learn what planning costs on this machine",
     "windows and computed keys need whole transactions as units",
 )

@@ -52,6 +52,7 @@ ITERATIONS = (2, 5)
 _LOOPS_COMBINED_MAX = 4
 _COMBINATIONS_SAMPLED = 24
 _NONE = Const(types.NULL, None)
+_FROM_STATE = frozenset({"read", "exists", "window"})
 # What users look for at a row and find at its table: the arguments behind the key.
 _OF_A_TABLE = {"delete": "", "insert": ", column=value, …"}
 _CHANGES = (
@@ -62,6 +63,10 @@ _CARRIED = (
     "what happens here depends on a Python value that the body of a loop over ms.each ({loop}) sets, and an empty list "
     "never runs the body. Use ms.where(ms.count(e.items) > 0, a, b), a reduction (ms.sum(… for k in ms.each(…)), "
     "ms.count, ms.min, ms.max, ms.mean, ms.any, ms.all), or keep the value in a table"
+)
+_NOT_OF_EVENT = (
+    "the candidates of ms.key are known before the transaction runs: columns of the event, constants, and what is "
+    "computed from them; this one is read from a table"
 )
 _BREAK = "`break` and `return` inside ms.each are not possible; use `with ms.when(…):`"
 _FOREIGN = "this value belongs to another transaction function; a traced value lives only inside its own"
@@ -239,6 +244,22 @@ class Tracer:
         assert isinstance(operand, Ref)
         return Value(self, operand, self.step_types[operand.step], self.scope)
 
+    def of_event(self, operand: Operand) -> bool:
+        """Whether a value is computed from the event alone."""
+        wanted, seen = [operand], set()
+        while wanted:
+            one = wanted.pop()
+            if not isinstance(one, Ref) or one.step in seen:
+                continue
+            seen.add(one.step)
+            if self.steps[one.step].op in _FROM_STATE:
+                return False
+            wanted += self.steps[one.step].args
+            if self.steps[one.step].op == "reduce":
+                begin = self.steps[one.step].args[0]
+                wanted += [step.args[0] for step in self.steps if step.op == "accumulate" and step.args[1] == begin]
+        return True
+
     def is_open(self, wanted: Scope) -> bool:
         scope: Scope | None = self.scope
         while scope is not None and scope is not wanted:
@@ -401,6 +422,19 @@ class Event:
 
 
 @refuses_operators
+class Key(Traced):
+    """`ms.key(value, among=candidates)`: a key that is one of the candidates, to be put between a table's brackets."""
+
+    __slots__ = ("_among", "_value")
+
+    def __init__(self, value: Any, among: Any):
+        self._value, self._among = value, among
+
+    def _not_a_value(self) -> NoReturn:
+        raise trace_error("ms.key(…) is a key and no value; put it between a table's brackets: records[ms.key(…)]")
+
+
+@refuses_operators
 class Row(Traced):
     """A handle to a row of a table; reading or writing one of its columns is an operation."""
 
@@ -468,6 +502,13 @@ def row(table: TableSpec, key: Any) -> Row:
     tracer = current_tracer(f"{table.name}[…]")
     if tracer.tables.get(table.name) is not table:
         raise trace_error(f"table {table.name!r} belongs to another app; a transaction uses its own app's tables")
+    if isinstance(key, Key):
+        args = (*_key_operands(tracer, table, key._value), *_candidates(tracer, table, key._among))
+        return Row(table, tracer.step("choose", args, types.ROW, table=table.name))
+    return Row(table, tracer.step("row", _key_operands(tracer, table, key), types.ROW, table=table.name))
+
+
+def _key_operands(tracer: Tracer, table: TableSpec, key: Any) -> tuple[Operand, ...]:
     parts = key if isinstance(key, tuple) else (key,)
     if len(parts) != len(table.key):
         wanted = ", ".join(f"{name}: {kind}" for name, kind in table.key)
@@ -478,7 +519,25 @@ def row(table: TableSpec, key: Any) -> Row:
         what = f"the key of {table.name!r}" if len(parts) == 1 else f"part {name!r} of the key of {table.name!r}"
         tracer.check(infer.check_key, kind, declared, what)
         operands.append(operand)
-    return Row(table, tracer.step("row", tuple(operands), types.ROW, table=table.name))
+    return tuple(operands)
+
+
+def _candidates(tracer: Tracer, table: TableSpec, among: Any) -> tuple[Operand, ...]:
+    """A list column of the event, or a row for each candidate."""
+    if isinstance(among, Value):
+        operand, kind = tracer.operand(among)
+        tracer.check(infer.check_candidates, kind, table)
+        if isinstance(operand, Column):
+            return (operand,)
+    elif isinstance(among, list | tuple):
+        for candidate in among:
+            for operand in _key_operands(tracer, table, candidate):
+                if not tracer.of_event(operand):
+                    raise trace_error(_NOT_OF_EVENT)
+        return tuple(row(table, candidate)._operand() for candidate in among)
+    raise trace_error(
+        f"among= takes a list column of the event (among=e.candidates) or a Python list of keys, not {_kind(among)}"
+    )
 
 
 def insert(table: TableSpec, key: tuple[Any, ...], columns: Mapping[str, Any]) -> None:

@@ -165,7 +165,9 @@ def _collect_loop(tracer: Tracer, table: TableSpec, row: Row, rows: Value) -> No
     scope, operand = row._handle.scope, row._handle.operand
     assert isinstance(operand, Ref)
     named = tracer.steps[operand.step].args
-    simple = all(not isinstance(one, Ref) or one.step < scope.loop for one in named)
+    simple = tracer.steps[operand.step].op == "row" and all(
+        not isinstance(one, Ref) or one.step < scope.loop for one in named
+    )
     if scope.parent is None or not tracer.is_open(scope.parent) or not simple:
         raise trace_error(
             "the rows of ms.window are named by elements of one ms.each, event columns and constants: "

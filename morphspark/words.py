@@ -10,7 +10,7 @@ from typing import Any
 from . import blocks, infer, types
 from .expr import Value
 from .program import Guard
-from .trace import Tracer, current_tracer, trace_error
+from .trace import Key, Tracer, current_tracer, trace_error
 
 
 def require(condition: Any, message: str = "failed") -> None:
@@ -22,6 +22,18 @@ def require(condition: Any, message: str = "failed") -> None:
     operand, kind = tracer.operand(condition, "the condition")
     tracer.check(infer.check_condition, kind, "ms.require")
     tracer.step("require", (operand,), types.NULL, text=message)
+
+
+def key(value: Any, *, among: Any) -> Key:
+    """A key that is one of the candidates, for `table[…]`: the transaction is ordered against their rows only.
+
+    `among` is a list column of the event, or a Python list of keys that the event gives. Using the row of another key
+    aborts with `outside: <table>`.
+    """
+    current_tracer("ms.key")
+    if isinstance(value, Key):
+        raise trace_error("ms.key(…) inside ms.key(…): name the candidates once")
+    return Key(value, among)
 
 
 class when:

@@ -1,5 +1,6 @@
 """State directories that were damaged, mixed up or made by somebody else: each is refused with a message, unchanged."""
 
+import errno
 import hashlib
 import json
 import os
@@ -10,8 +11,9 @@ from durable_story import build, check, steps, truths
 
 import morphspark as ms
 from morphspark.durable.directory import StateDirectory
+from morphspark.durable.disk import LocalDisk
 from morphspark.durable.history import read_history
-from morphspark.durable.store import open_store
+from morphspark.durable.store import LocalStore, open_store
 
 APP = build()
 STEPS = list(steps())
@@ -333,11 +335,23 @@ def test_a_file_in_place_of_the_directory(tmp_path):
         APP.open(tmp_path / "state")
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_no_permission(path):
-    os.chmod(path / data_files(path)["delta"].name, 0)
-    with pytest.raises(PermissionError):
-        APP.open(path, CONFIG)
+@pytest.mark.parametrize("use", ["delta", "snapshot", "record"])
+def test_no_permission(path, use):
+    """Root may read everything, so the disk says it."""
+    (snapshot,) = of_kind(path, "snapshot")
+    name = {"delta": data_files(path)["delta"].name, "snapshot": snapshot.body.rows.name, "record": snapshot.file}[use]
+    forbidden = str(path / name)
+
+    class Guarded(LocalDisk):
+        def read(self, path, offset, length):
+            if path == forbidden:
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+            return super().read(path, offset, length)
+
+    with pytest.raises(PermissionError, match=name):
+        APP.open(LocalStore(str(path), disk=Guarded()), CONFIG)
+    with APP.open(path, CONFIG) as engine:
+        check(engine, truths(APP)[12])
 
 
 def test_files_of_others_are_left_alone(path):

@@ -19,6 +19,7 @@ from morphspark.bench.work import FREE
 from morphspark.bench.workloads import ledger
 from morphspark.bench.workloads.checked_ledger import CheckedLedger, by_builtin
 from morphspark.bench.workloads.grep_lists import GrepLists
+from morphspark.bench.workloads.grep_nondet import GrepNondet
 from morphspark.bench.workloads.grep_sum import GrepSum
 from morphspark.bench.workloads.grid import grid
 from morphspark.bench.workloads.ledger import Ledger
@@ -34,6 +35,7 @@ SUITES = {
     "abort": [],
     "nested": ["nested_vs_plain"],
     "window": ["size_ratio", "trigger_ratio", "vs_recompute"],
+    "nondet": ["with_among", "without"],
     "regret": ["mean", "share_090", "min"],
     "breakdown": ["plan_mops_per_core"],
     "memory": ["peak_vs_serial", "graph_bytes_per_operation", "bytes_per_version"],
@@ -118,7 +120,15 @@ def test_a_plot_that_can_not_be_drawn_fails_before_the_run(tmp_path, capsys, mon
 
 
 @pytest.mark.parametrize(
-    "knobs", [Ledger(**SMALL), GrepSum(**SMALL), GrepLists(**SMALL), TollProcessing(events=300), CHECKED]
+    "knobs",
+    [
+        Ledger(**SMALL),
+        GrepSum(**SMALL),
+        GrepLists(**SMALL),
+        GrepNondet(**SMALL, among=True),
+        TollProcessing(events=300),
+        CHECKED,
+    ],
 )
 def test_batches_are_functions_of_knobs_and_number(knobs):
     workload = knobs.workload()
@@ -138,6 +148,8 @@ def test_without_a_cost_the_ledger_is_the_streaming_ledger():
         (Ledger(4_000, 500, aborts=0.3), 0.3),
         (GrepSum(4_000, 500, aborts=0.3, length=3), 0.3),
         (GrepLists(4_000, 500), 0.0),
+        (GrepNondet(4_000, 500, aborts=0.3), 0.3),
+        (GrepNondet(4_000, 500, among=True, aborts=0.3), 0.3),
         (TollProcessing(4_000, busy_aborts=0.5, quiet_aborts=0.1), 0.3),
     ],
 )

@@ -58,7 +58,7 @@ def image(core, specs):
 
 
 def state(core, specs):
-    return {spec.name: by_key(core.table(spec), spec) for spec in specs}
+    return {spec.name: by_key(core.tables([spec])[0], spec) for spec in specs}
 
 
 def assert_same_state(left, right, what):
@@ -343,7 +343,7 @@ class Opened:
             self.core.commit, self.core.rollback = commit, rollback
 
     def state(self):
-        return by_key(self.core.table(self.t), self.t)
+        return by_key(self.core.tables([self.t])[0], self.t)
 
     def expect(self, keys):
         assert_same(self.state(), by_key(pa.Table.from_batches([rows_of(self.t, keys)]), self.t))

@@ -30,9 +30,10 @@ def test_counts_of_a_small_graph(chain):
     assert counts["transactions"] == 3
     assert (counts["reads"], counts["writes"], counts["operations"]) == (3, 3, 6)
     assert counts["td"] == 3  # y by the second, z and y by the third
+    assert counts["pd"] == 2  # what the second writes needs y of the first, what the third writes z of the second
+    assert counts["ld"] == 3  # two operations each
     assert counts["strata"] == [1, 1, 1]
-    assert counts["span"] == 6
-    assert counts["ld"] == counts["pd"] == 3  # each transaction is a read that a write waits for
+    assert (counts["span"], counts["transaction_span"]) == (6, 6)
 
 
 def test_a_row_named_twice_is_one_operation(chain):
@@ -49,6 +50,61 @@ def test_work_and_span_bound_the_speedup(chain):
     assert free.speedup(8) == free.speedup(2) == 2.0
 
 
+def times(first: int, rows: int) -> pa.Array:
+    return pa.array(range(first, first + rows), pa.timestamp("us", "UTC"))
+
+
+def deposits(accounts: list[str], assets: list[str]) -> pa.Table:
+    empty = {"to_account": [""], "to_asset": [""], "kind": ["deposit"]}
+    rows = len(accounts)
+    own = {"ts": times(0, rows), "account": accounts, "asset": assets, "amount": [1] * rows, "quantity": [1] * rows}
+    return pa.table({**own, **{name: value * rows for name, value in empty.items()}})
+
+
+def test_operations_run_where_whole_transactions_wait():
+    """Four accounts, one asset: its four writes are a path, and the accounts' writes run beside it."""
+    with streaming_ledger.build().open() as engine:
+        found = engine.explain(deposits(["a", "b", "c", "d"], ["x"] * 4))
+    counts = found.counts
+    assert (counts["operations"], counts["td"], counts["pd"], counts["ld"]) == (8, 3, 0, 4)
+    assert (counts["span"], counts["transaction_span"]) == (4, 8)
+    assert (found.speedup(2), found.speedup(2, whole=True)) == (2.0, 1.0)
+    assert "8 / 4 operations: at most 2.0x" in str(found) and "8 / 8 with whole transactions: at most 1.0x" in str(
+        found
+    )
+
+
+def test_conditions_are_parametric():
+    """A transfer's writes need both of its conditions; those read the payer and the source."""
+    first = deposits(["p", "q"], ["x", "y"])
+    transfer = {"ts": times(2, 1), "account": ["p"], "asset": ["x"], "to_account": ["q"], "to_asset": ["y"]}
+    more = pa.table({**transfer, "amount": [1], "quantity": [1], "kind": ["transfer"]}).select(first.column_names)
+    with streaming_ledger.build().open() as engine:
+        counts = engine.explain(pa.concat_tables([first, more])).counts
+    assert (counts["td"], counts["ld"]) == (4, 1 + 1 + 3)
+    # p needs x, x needs p, q and y need both: direct edges, whatever else follows from them
+    assert counts["pd"] == 6
+
+
+def test_lists_are_parametric_element_by_element():
+    app = ms.App("lists", order_by="i", events={"i": "int64", "k": "int64", "items": "list<int64>"})
+    t = app.table("t", key="int64", columns={"v": "int64"}, default={"v": 0})
+    u = app.table("u", key="int64", columns={"v": "int64"}, default={"v": 0})
+
+    @app.on()
+    def spread(e):
+        for item in ms.each(e.items):
+            u[item].v = t[item].v + t[e.k].v
+            t[item].v += 1
+
+    events = pa.table({"i": [1, 2], "k": [9, 1], "items": [[1, 2, 3], [1, 2]]})
+    with app.open() as engine:
+        counts = engine.explain(events).counts
+    # The second: u[1], u[2] need t[1], t[2] of the first, each its own; t[e.k] is t[1], named twice.
+    assert (counts["operations"], counts["aliases"]) == (7 + 4, 1)
+    assert (counts["td"], counts["pd"]) == (4, 2)
+
+
 def test_explaining_changes_nothing(chain):
     with chain.open() as engine:
         engine.process(EVENTS)
@@ -63,10 +119,14 @@ def test_pictures(chain):
     with chain.open() as engine:
         explanation = engine.explain(EVENTS)
     dot = explanation.dot()
-    assert dot.startswith("digraph") and dot.count("->") == 3 and 'label="w t[y]"' in dot
+    assert dot.startswith("digraph") and 'label="w t[y]"' in dot
+    graph, legend = dot.split("cluster_legend")
+    for kind, count in (("TD", 3), ("PD", 2), ("LD", 3)):
+        assert graph.count(f'label="{kind}"') == count and f"{kind}_from -> {kind}_to" in legend
+    assert "  o1 -> o3 [" in graph  # PD: the second writes z from y, which the first wrote
     picture = explanation._repr_html_()
-    assert picture.count("<rect") == 6 and picture.count("<line") == 3
-    assert "decision" in str(explanation)
+    assert picture.count("<rect") == 6 and picture.count("<line") == 8 + 3
+    assert picture.count("PD: waits for") == 1 and "decision" in str(explanation)
 
 
 def test_a_large_graph_is_counted_and_not_drawn():
@@ -91,9 +151,37 @@ def test_who_computes_keys_runs_alone():
         explained = engine.explain(events)
         assert "keys computed  by 3 transactions, each of which runs alone" in str(explained)
         assert explained.counts["strata"] == [1, 1, 1]
+        assert explained.dot().count(", alone") == 3
         engine.process(events)
-        batch = engine.metrics[-1]["batches"][0]
-        assert batch["strategy"] == "ns-explore/t-schedule/e-abort" and "need whole transactions" in batch["why"]
+        assert engine.metrics[-1]["strategy"] == "ns-explore/f-schedule/e-abort"
+
+
+def windowed_app(pointers: bool) -> ms.App:
+    app = ms.App("recent", order_by="i", events={"i": "int64", "k": "int64"})
+    t = app.table("t", key="int64", columns={"v": "int64"}, default={"v": 0})
+
+    @app.on()
+    def count(e):
+        recent = t[e.k].over(100).v.count()
+        if pointers:
+            t[t[e.k].v].v += 1
+        else:
+            t[e.k].v += 1
+        return {"recent": recent}
+
+    return app
+
+
+def test_windows_are_explained():
+    events = pa.table({"i": [1, 2, 3], "k": [2, 2, 3]})
+    with windowed_app(pointers=False).open() as engine:
+        explained = engine.explain(events)
+        assert "windows        read by 3 transactions" in str(explained)
+        assert (explained.counts["td"], explained.counts["span"], explained.decision) == (1, 2, "serial")
+    with windowed_app(pointers=True).open() as engine:
+        explained = engine.explain(events)
+        assert explained.decision == "serial" and "can't run transactions like these" in str(explained)
+        assert "keys computed  by 3" in str(explained) and "windows        read by 3" in str(explained)
 
 
 @pytest.mark.parametrize("name", FIXED)
@@ -115,9 +203,15 @@ def test_every_strategy_reports_its_batches(name):
 def test_auto_says_why():
     with streaming_ledger.build().open(config=ms.Config(threads=2)) as engine:
         engine.process(streaming_ledger.generate(20_000, 1_000))
-        first, _, second = engine.metrics[-1]["batches"][:3]
+        batches = engine.metrics[-1]["batches"]
+        assert "an access took" in str(engine.explain(streaming_ledger.generate(20_000, 1_000)))
+    first = batches[0]
     assert first["why"] == "to learn what a transaction costs" and first["strategy"] == "serial"
-    assert second["why"] == "to learn what planning costs on this machine" and second["strategy"] != "serial"
-    assert second["inputs"]["accesses"] >= 1 and second["inputs"]["serial_ns"] > 0
-    assert 0 < second["inputs"]["distinct_rows"] <= 1 and 0 < second["inputs"]["same_row"] <= 1
+    planned = next(one for one in batches if one["why"] == "to learn what planning costs on this machine")
+    inputs = planned["inputs"]
+    assert planned["strategy"] != "serial" and planned["predicted_ms"] > 0 and planned["measured_ms"] > 0
+    assert inputs["accesses"] >= 1 and inputs["serial_ns"] > 0 and inputs["sample"] > 100
+    assert inputs["td"] > 0 and inputs["pd"] > 0 and inputs["ld"] > inputs["sample"]
+    assert 0 < inputs["distinct_rows"] <= 1 and 0 < inputs["same_row"] <= 1
+    assert 0 < inputs["operation_span"] <= inputs["transaction_span"] <= 1
     assert "auto" in NAMES

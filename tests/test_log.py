@@ -3,6 +3,7 @@
 import json
 import os
 
+import object_stores
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -77,14 +78,14 @@ def test_restarts(tmp_path, log, snapshot_every, fsync):
 
 
 @pytest.mark.parametrize("log", ["delta", "command"])
-def test_an_object_store(tmp_path, log):
-    from test_store import object_store
-
-    with run(object_store(tmp_path), ms.Config(log=log, snapshot_every=3)) as engine:
+@pytest.mark.parametrize("place", ["folder", "memory"])
+def test_an_object_store(tmp_path, log, place):
+    store = object_stores.in_folder(tmp_path) if place == "folder" else object_stores.in_memory()
+    with run(store, ms.Config(log=log, snapshot_every=3, retain_epochs=4)) as engine:
         check(engine, TRUTHS[-1])
-    with APP.open(object_store(tmp_path)) as engine:
+    with APP.open(store) as engine:
         check(engine, TRUTHS[-1])
-    assert StateDirectory(object_store(tmp_path)).verify() == []
+    assert StateDirectory(store).verify() == []
 
 
 def test_a_command_is_what_ran_in_the_order_it_ran(tmp_path):

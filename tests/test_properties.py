@@ -29,11 +29,13 @@ EXAMPLES = 850
 
 RUNS_WANTED = 5_000  # (app, batch, schedule)
 RUNS_WANTED_OF_EACH = 40
+SWITCHES_WANTED = 12  # strategies that `auto` went to or left inside an epoch
 APPS_WANTED_OF_EACH = 10  # that call a function
 
 pairs = {"engines": 0, "direct": 0}
 runs: Counter[str] = Counter()  # by strategy
 called: Counter[str] = Counter()  # apps, by user function
+switched: Counter[str] = Counter()  # epochs that `auto` ran in several ways, by each of these
 
 
 def check(story: Story) -> None:
@@ -55,9 +57,17 @@ def check(story: Story) -> None:
             except ms.MorphsparkError as error:
                 check_error(story, direct, one, error)
                 continue
+            count_switches(story, engines)
             if direct:
                 pairs["direct"] += 1
                 compare_direct(story, direct, engines, one, result)
+
+
+def count_switches(story, engines):
+    for schedule in story.schedules:
+        if schedule.strategy == "auto" and str(schedule) in engines.engines:
+            ways = {batch["strategy"] for batch in engines.engines[str(schedule)].metrics[-1]["batches"]}
+            switched.update(ways if len(ways) > 1 else ())
 
 
 def check_error(story, direct, one, error):
@@ -146,9 +156,11 @@ def test_engines_agree():
 def test_enough_pairs():
     """Runs after test_engines_agree; says nothing if that was not selected."""
     print(f"\n(app, batch) pairs: {pairs}; with a schedule: {runs.total()}, of each strategy {dict(runs)}")
+    print(f"epochs in which auto switched: {dict(switched)}")
     if pairs["engines"]:
         assert runs.total() >= RUNS_WANTED
         assert all(runs[name] >= RUNS_WANTED_OF_EACH for name in (*NAMES, "nested"))
+        assert len(switched) >= SWITCHES_WANTED, switched
         assert pairs["engines"] >= PAIRS_WANTED
         assert all(called[name] >= APPS_WANTED_OF_EACH for name in FUNCTIONS), called
         assert pairs["direct"] >= PAIRS_WANTED / 3

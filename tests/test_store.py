@@ -1,31 +1,27 @@
 """What durability rests on: files that are written once, and names that one writer gets."""
 
-import os
 import threading
 
-import pyarrow.fs
+import object_stores
+import obstore
+import obstore.store
+import pyarrow as pa
 import pytest
 
 import morphspark as ms
 from morphspark.durable.disk import LocalDisk
 from morphspark.durable.faults import FaultyDisk, SimulatedDisk
-from morphspark.durable.store import LocalStore, ObjectStore, UncertainError, open_store
+from morphspark.durable.store import LocalStore, UncertainError, open_store
 
 
-def object_store(folder):
-    obstore = pytest.importorskip("obstore.store")
-    os.makedirs(folder, exist_ok=True)
-    files = pyarrow.fs.SubTreeFileSystem(str(folder), pyarrow.fs.LocalFileSystem())
-    return ObjectStore(f"test://{folder}", files, obstore.LocalStore(str(folder)))
-
-
-@pytest.fixture(params=["local", "without fsync", "simulated", "objects"])
+@pytest.fixture(params=["local", "without fsync", "simulated", "objects", "objects in memory"])
 def store(request, tmp_path):
     made = {
         "local": lambda: LocalStore(str(tmp_path / "state")),
         "without fsync": lambda: LocalStore(str(tmp_path / "state"), fsync=False),
         "simulated": lambda: LocalStore("/state", disk=SimulatedDisk()),
-        "objects": lambda: object_store(tmp_path / "state"),
+        "objects": lambda: object_stores.in_folder(tmp_path / "state"),
+        "objects in memory": object_stores.in_memory,
     }[request.param]()
     made.make_folders(("log", "data"))
     return made
@@ -117,8 +113,69 @@ def test_a_file_system_without_links_is_refused(tmp_path):
 
 def counter():
     app = ms.App("counter")
-    app.table("sums", key="int64", columns={"total": "int64"}, default={"total": 0})
+    sums = app.table("sums", key="int64", columns={"total": "int64"}, default={"total": 0})
+
+    @app.on()
+    def add(e):
+        sums[e.key].total += 1
+
     return app
+
+
+def test_an_object_store_without_conditional_puts_is_refused():
+    server = {"endpoint": "http://127.0.0.1:9", "region": "x", "access_key_id": "x", "secret_access_key": "x"}
+    objects = obstore.store.S3Store("bucket", **server, conditional_put="disabled")
+    store = object_stores.in_memory()
+    store._objects = objects
+    with pytest.raises(ms.ConfigError, match="does not put an object only if it is absent"):
+        counter().open(store)
+
+
+def test_an_object_store_that_takes_a_condition_and_ignores_it_is_refused(monkeypatch):
+    real = obstore.put
+    monkeypatch.setattr(obstore, "put", lambda objects, name, data, **how: real(objects, name, data))
+    store = object_stores.in_memory()
+    with pytest.raises(ms.ConfigError, match="does not put an object only if it is absent"):
+        counter().open(store)
+    assert store.files("log") == store.files("data") == {}
+
+
+@pytest.mark.parametrize(
+    ("fault", "known", "committed"),
+    [("answer lost", False, True), ("not sent", False, False), ("sent twice", True, True)],
+)
+def test_what_is_known_after_a_conditional_put_that_failed(monkeypatch, fault, known, committed):
+    real, armed = obstore.put, []
+
+    def put(objects, name, data, **how):
+        if "mode" not in how:  # no condition: a data file
+            return real(objects, name, data)
+        if armed and fault == "not sent":
+            raise obstore.exceptions.GenericError("connection refused")
+        done = real(objects, name, data, **how)
+        if armed and fault == "answer lost":
+            raise obstore.exceptions.GenericError("connection reset")
+        return real(objects, name, data, **how) if armed else done  # on its way a proxy sent it again
+
+    monkeypatch.setattr(obstore, "put", put)
+    store, events = object_stores.in_memory(), pa.table({"key": [1, 1, 2]})
+    engine = counter().open(store)
+    engine.process(events)
+    armed.append(True)
+    if known:
+        engine.process(events)
+    else:
+        with pytest.raises(UncertainError, match="it can't be told whether it exists"):
+            engine.process(events)
+        with pytest.raises(ms.ClosedError, match="Open the state again"):
+            engine.process(events)
+    armed.clear()
+    engine.close()
+    with counter().open(store) as engine:
+        assert engine.epoch == 1 + committed
+        assert dict(zip(*engine.table("sums").to_arrow().to_pydict().values(), strict=True)) == (
+            {1: 4, 2: 2} if committed else {1: 2, 2: 1}
+        )
 
 
 @pytest.mark.parametrize(

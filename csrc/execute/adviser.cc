@@ -1,266 +1,371 @@
 #include "execute/adviser.h"
 
-#include <algorithm>
 #include <bit>
 #include <cmath>
-#include <limits>
 
 namespace morphspark {
 namespace {
 
-constexpr int64_t kSmall = 256;         // transactions that are never worth a thought
-constexpr int64_t kFirstLook = 2048;    // transactions that tell what one costs
-constexpr int64_t kCalibration = 1024;  // transactions that tell what planning costs
-constexpr int kCalibrations = 2;        // the first of them finds no memory yet
-constexpr int64_t kTrialBatch = 8192;
-constexpr int64_t kLargeBatch = 1 << 16;
-constexpr double kWorthATrial = 0.9;  // of the best, at least as good as this by its bound
-constexpr double kDidWell = 1.5;      // times the best, and its larger batches are tried
-constexpr double kClose = 1.3;        // times the best, and it is tried again now and then
-constexpr uint32_t kRunsEnough = 2;   // measurements are noisy: of close ones, so many at least
-constexpr double kHopeless = 4;       // times the best, and it is not worth a second look
-constexpr uint64_t kDecisionsBetween = 64;
+constexpr double kThoughtSeconds = 40e-6;   // work that is worth a thought
+constexpr double kLookShare = 200;          // a look may take one of so many parts of the time
+constexpr int64_t kFirstTransactions = 32;  // that tell what one costs, roughly
+constexpr double kSerialSeconds = 300e-6;   // of `serial`, where it is only measured
+constexpr int64_t kCalibration = 1024;      // transactions that tell what planning costs
+constexpr int kCalibrations = 2;            // the first of them finds no memory yet
+constexpr double kTrialSeconds = 1e-3;      // a first trial is no larger than it needs to be, and
+constexpr int64_t kTrialMin = 1024;         // no smaller than this; in lanes,
+constexpr int64_t kTrialMinInLanes = 4096;  // where strata must be wide, than this
+constexpr double kWorthATrial = 0.95;       // of the best, at least as good as this by the model
+constexpr double kRelatives = 0.85;         // of an arm, at best
+constexpr double kDidWell = 1.25;           // times the best, and its relatives are tried
+constexpr double kPromising = 1.3;          // times the best at first, and it gets a second chance
+constexpr double kClose = 1.15;             // times the best, and it is tried again now and then
+constexpr double kHopeful = 0.8;            // of the best by the model, and measured
+constexpr double kNotHopeless = 3;          // at most so many times the best: tried again now and then, too
+constexpr int kRunsEnough = 2;
 constexpr uint64_t kPatienceMax = 4096;
-constexpr double kNewest = 0.3;  // weight of the newest measurement
-constexpr double kMuchSlower = 1.6;
-constexpr int kSlowInARow = 2;
+constexpr double kSurprise = 1.6;  // times what it was, or one of so many parts
+constexpr int kSurprises = 2;      // in a row
+constexpr double kSomeAborts = 0.02;
+constexpr int64_t kAbortsOver = 1024;  // transactions whose aborts are remembered
 constexpr size_t kContextsMax = 512;
-constexpr int kUnlookedCheap = 15;  // batches in a row, where nothing could win over serial
-constexpr int kUnlookedSteady = 7;  // where the same was best
-constexpr int kSteady = 8;          // so often in a row
-constexpr int64_t kSampleMin = 32, kSampleMax = 128;
-constexpr int64_t kSampleShare = 16;  // one of so many
+constexpr double kShrink = 0.5, kGrow = 0.1;  // how fast costs follow what is measured
 
-uint64_t Bucket(double share) {
-  return share <= 0 ? 0 : static_cast<uint64_t>(std::clamp(std::log2(share) + 16, 0.0, 15.0));
+constexpr std::array<int64_t, 3> kSizes = {8192, 2048, 1 << 16};  // the usual one first
+constexpr int kSerial = 0;
+
+std::vector<Arm> MakeArms() {
+  std::vector<Arm> arms{{Strategy{}, kSizes[2], -1, false}};
+  const auto add = [&](Exploration exploration, Unit unit, Abort abort, int leader) {
+    const Strategy strategy{Scheme::kExplore, exploration, unit, abort};
+    const int usual = static_cast<int>(arms.size());
+    arms.push_back({strategy, kSizes[0], leader, false});
+    for (int64_t size : {kSizes[1], kSizes[2]}) arms.push_back({strategy, size, usual, true});
+    return usual;
+  };
+  add(Exploration::kBfs, Unit::kStratum, Abort::kEager, -1);
+  for (Unit unit : {Unit::kTransaction, Unit::kOperation, Unit::kChain}) {
+    const int leader = add(Exploration::kNs, unit, Abort::kEager, -1);
+    for (Exploration exploration : {Exploration::kBfs, Exploration::kDfs})
+      add(exploration, unit, Abort::kEager, leader);
+    if (unit == Unit::kTransaction) continue;  // settled before anybody reads it: nothing is ever taken back
+    for (Exploration exploration : {Exploration::kNs, Exploration::kBfs, Exploration::kDfs})
+      add(exploration, unit, Abort::kLazy, leader);
+  }
+  return arms;
+}
+
+// Planned to learn what planning costs: whole transactions by join counters.
+int CalibrationArm() {
+  static const int arm = [] {
+    const auto plain = [](const Arm& one) {
+      return one.strategy.scheme == Scheme::kExplore && one.strategy.exploration == Exploration::kNs &&
+             one.strategy.unit == Unit::kTransaction && !one.resized;
+    };
+    return static_cast<int>(std::ranges::find_if(Arms(), plain) - Arms().begin());
+  }();
+  return arm;
+}
+
+// Equal parts of about a size, so that no crumb is left.
+int64_t EvenBatch(int64_t transactions, int64_t size) {
+  const int64_t batches = std::max<int64_t>((transactions + size / 2) / size, 1);
+  return (transactions + batches - 1) / batches;
+}
+
+int64_t ForSeconds(double seconds, double access, const BatchStatistics& statistics) {
+  const double each = access * statistics.AccessesEach();
+  return each <= 0 ? 0 : static_cast<int64_t>(std::min(std::ceil(seconds / each), 1e9));
+}
+
+int64_t SizeBucket(int64_t transactions) {
+  return std::clamp<int64_t>((std::bit_width(static_cast<uint64_t>(std::max<int64_t>(transactions, 1))) - 1) / 2, 0, 6);
+}
+
+uint64_t SpanBucket(double span) {
+  return static_cast<uint64_t>(std::clamp<int64_t>(std::lround(-std::log2(std::max(span, 1e-6))), 0, 6));
+}
+
+// The choice itself, with names for what it is made from.
+class Chooser {
+ public:
+  Chooser(const BatchStatistics& statistics, const LearnedCosts& costs, std::span<const ArmRecord> records,
+          const Situation& situation)
+      : statistics_(statistics), costs_(costs), records_(records), situation_(situation) {}
+
+  Decision Choose() const {
+    if (records_[kSerial].seconds.count() < kRunsEnough) return {kSerial, SerialLook(), Why::kFirstLook, costs_.serial};
+    if (!situation_.calibrated) {
+      const int arm = CalibrationArm();
+      return {arm, kCalibration, Why::kCalibration, Predicted(arm)};
+    }
+    const int best = Best();
+    if (const auto trial = Trial(best)) return *trial;
+    if (const auto again = Again(best)) return *again;
+    return {best, FullSize(best), Why::kBest, Estimate(best)};
+  }
+
+ private:
+  double Estimate(int arm) const { return records_[arm].seconds.Estimate(); }
+
+  double Predicted(int arm) const {
+    return PredictAccess(Arms()[arm].strategy, statistics_, costs_, situation_.workers, FullSize(arm));
+  }
+
+  int Best() const {
+    int best = kSerial;
+    for (int arm = 0; arm < static_cast<int>(records_.size()); ++arm) {
+      if (records_[arm].known() && Possible(arm) && Estimate(arm) < Estimate(best)) best = arm;
+    }
+    return best;
+  }
+
+  bool Possible(int arm) const {
+    const Arm& one = Arms()[arm];
+    if (one.strategy.cuts() && !statistics_.may_cut) return false;
+    if (!one.resized) return true;
+    return situation_.punctuation <= 0 && FullSize(arm) != FullSize(one.leader);
+  }
+
+  int64_t FullSize(int arm) const { return EvenBatch(statistics_.transactions, Arms()[arm].transactions); }
+  int64_t SerialLook() const {
+    return std::max(ForSeconds(kSerialSeconds, costs_.serial, statistics_), kFirstTransactions);
+  }
+
+  // What an arm that never ran could reach; nothing where it is not its turn.
+  std::optional<double> Hope(int arm, int best) const {
+    const Arm& one = Arms()[arm];
+    const double least = Estimate(best);
+    if (one.resized) {
+      const bool of_best = one.leader == best || (Arms()[best].resized && Arms()[best].leader == one.leader);
+      return of_best ? std::optional(kRelatives * least) : std::nullopt;
+    }
+    const double predicted = Predicted(arm);
+    if (one.leader < 0) return predicted;
+    if (one.strategy.abort == Abort::kLazy && statistics_.aborts < kSomeAborts) return std::nullopt;
+    if (!records_[one.leader].known() || Estimate(one.leader) > kDidWell * least) return std::nullopt;
+    return std::max(predicted, kRelatives * Estimate(one.leader));
+  }
+
+  std::optional<Decision> Trial(int best) const {
+    const double least = Estimate(best);
+    std::optional<Decision> most_promising;
+    for (int arm = 1; arm < static_cast<int>(records_.size()); ++arm) {
+      if (!Possible(arm)) continue;
+      const ArmRecord& record = records_[arm];
+      if (record.known()) {
+        const bool once = record.seconds.count() < kRunsEnough && !record.borrowed && arm != best;
+        if (once && Estimate(arm) < kPromising * least) return Decision{arm, FullSize(arm), Why::kTrial, Estimate(arm)};
+        continue;
+      }
+      const auto hope = Hope(arm, best);
+      if (!hope || *hope >= kWorthATrial * least) continue;
+      if (!most_promising || *hope < most_promising->predicted)
+        most_promising = Decision{arm, TrialSize(arm, *hope), Why::kTrial, *hope};
+    }
+    return most_promising;
+  }
+
+  int64_t TrialSize(int arm, double hope) const {
+    const Arm& one = Arms()[arm];
+    if (one.resized) return FullSize(arm);
+    const int64_t fewest = one.strategy.unit == Unit::kStratum ? kTrialMinInLanes : kTrialMin;
+    return std::min(std::max(fewest, ForSeconds(kTrialSeconds, hope, statistics_)), FullSize(arm));
+  }
+
+  std::optional<Decision> Again(int best) const {
+    const double least = Estimate(best);
+    for (int arm = 0; arm < static_cast<int>(records_.size()); ++arm) {
+      const ArmRecord& record = records_[arm];
+      if (arm == best || !record.known() || !Possible(arm)) continue;
+      if (situation_.decisions - record.last <= record.patience) continue;
+      const double own = Estimate(arm);
+      if (arm == kSerial)
+        return Decision{arm, own < kPromising * least ? FullSize(arm) : SerialLook(), Why::kAgain, own};
+      const bool hopeful = own < kNotHopeless * least && !Arms()[arm].resized && Predicted(arm) < kHopeful * least;
+      if (own < kClose * least || hopeful) return Decision{arm, FullSize(arm), Why::kAgain, own};
+    }
+    return std::nullopt;
+  }
+
+  const BatchStatistics& statistics_;
+  const LearnedCosts& costs_;
+  std::span<const ArmRecord> records_;
+  const Situation& situation_;
+};
+
+// Costs are at least what they are: what disturbs adds to them.
+void Follow(double measured, double* cost) {
+  if (measured <= 0) return;
+  if (*cost <= 0) *cost = measured;
+  const double step = measured - *cost;
+  *cost += step < 0 ? kShrink * step : kGrow * std::min(step, *cost);
 }
 
 }  // namespace
 
-BatchFeatures LookAtBatch(const PlanInput& input, int64_t begin, int64_t end) {
-  BatchFeatures features;
-  features.transactions = end - begin;
-  const int64_t sample = std::clamp((end - begin) / kSampleShare, kSampleMin, kSampleMax);
-  const int64_t step = std::max<int64_t>((end - begin) / sample, 1);
-  std::vector<uint64_t> rows;
-  std::vector<uint32_t> types(input.code.transactions.size() + 1, 0);
-  int64_t looked = 0;
-  for (int64_t position = begin; position < end; position += step, ++looked) {
-    const bool keyed = position < input.order.keyed;
-    const BatchRow row = input.order.Row(position);
-    const TransactionId id = keyed ? input.transactions[row] : kUnmatched;
-    ++types[id == kUnmatched ? 0 : id + 1];
-    if (id == kUnmatched) continue;
-    for (const SiteUse& use : input.code.transactions[id].uses) {
-      const Site& site = input.code.sites[use.site];
-      if (!site.of_element) {
-        rows.push_back(uint64_t{use.table} << 32 | input.slots[use.site][row]);
-        continue;
-      }
-      const ColumnView& lists = input.columns[site.parts[0]];
-      if (lists.kind != Kind::kList || lists.IsNull(row)) continue;
-      const ListRange range = lists.List(row);
-      for (int64_t i = 0; i < range.size; ++i)
-        rows.push_back(uint64_t{use.table} << 32 | input.slots[use.site][range.start + i]);
-    }
-  }
-  if (looked == 0) return features;
-  std::ranges::sort(rows);
-  size_t most = 0, distinct = 0;
-  for (size_t i = 0; i < rows.size();) {
-    size_t next = i;
-    while (next < rows.size() && rows[next] == rows[i]) ++next;
-    most = std::max(most, next - i);
-    ++distinct;
-    i = next;
-  }
-  features.accesses = static_cast<double>(rows.size()) / static_cast<double>(looked);
-  if (!rows.empty()) {
-    features.same_row = static_cast<double>(most) / static_cast<double>(rows.size());
-    features.distinct_rows = static_cast<double>(distinct) / static_cast<double>(rows.size());
-  }
-  for (uint32_t count : types)
-    features.mix = features.mix * 9 + static_cast<uint32_t>((4 * count + looked / 2) / looked);
-  return features;
+void Recent::Add(double seconds) {
+  std::shift_right(seconds_.begin(), seconds_.end(), 1);
+  seconds_[0] = static_cast<float>(seconds);
+  count_ = std::min(count_ + 1, kKept);
 }
 
-const std::vector<Adviser::Arm>& Adviser::Arms() {
-  static const auto* arms = [] {
-    const Strategy serial{};
-    const auto planned = [](Exploration exploration, Unit unit) {
-      return Strategy{Scheme::kExplore, exploration, unit, Abort::kEager};
-    };
-    const Strategy columns = planned(Exploration::kBfs, Unit::kStratum);
-    const Strategy strata = planned(Exploration::kBfs, Unit::kTransaction);
-    const Strategy joins = planned(Exploration::kNs, Unit::kTransaction);
-    return new std::vector<Arm>{
-        {serial, kLargeBatch, 1, -1},  {columns, kTrialBatch, 16, -1}, {strata, kTrialBatch, 1.1, -1},
-        {joins, kTrialBatch, 1.1, -1}, {columns, kLargeBatch, 16, 1},  {strata, kLargeBatch, 1.1, 2},
-        {joins, kLargeBatch, 1.1, 3},
-    };
-  }();
+double Recent::Estimate() const {
+  if (count_ == 0) return 0;
+  const auto middle = static_cast<int64_t>((count_ - 1) / 2);
+  for (int i = 0; i < count_; ++i) {
+    const auto end = seconds_.begin() + count_;
+    const int64_t smaller = std::count_if(seconds_.begin(), end, [&](float one) { return one < seconds_[i]; });
+    const int64_t as_small = std::count_if(seconds_.begin(), end, [&](float one) { return one <= seconds_[i]; });
+    if (smaller <= middle && middle < as_small) return seconds_[i];
+  }
+  return 0;  // not reached: one of them is in the middle
+}
+
+std::span<const Arm> Arms() {
+  static const auto* arms = new std::vector<Arm>(MakeArms());
   return *arms;
 }
 
-uint64_t Adviser::Key(const BatchFeatures& features) const {
-  uint64_t key = features.mix;
-  key = key * 31 + Bucket(features.same_row);
-  key = key * 31 + static_cast<uint64_t>(std::lround(features.distinct_rows * 4));
-  key = key * 31 + static_cast<uint64_t>(std::lround(std::min(features.accesses, 64.0)));
-  return key * 31 + static_cast<uint64_t>(std::lround(aborts_ * 4));
+Decision Decide(const BatchStatistics& statistics, const LearnedCosts& costs, std::span<const ArmRecord> records,
+                const Situation& situation) {
+  return Chooser(statistics, costs, records, situation).Choose();
+}
+
+uint64_t Adviser::Key(const BatchStatistics& statistics) const {
+  uint64_t key = statistics.mix;
+  key = key * 31 + static_cast<uint64_t>(SizeBucket(statistics.transactions));
+  key = key * 31 + SpanBucket(statistics.transaction_span);
+  key = key * 31 + SpanBucket(statistics.operation_span);
+  key = key * 31 + static_cast<uint64_t>(std::lround(std::min(statistics.AccessesEach(), 64.0)));
+  return key * 31 + static_cast<uint64_t>(std::lround(statistics.aborts * 4));
 }
 
 // A context that is met for the first time starts with what the one before it knew. Whether that is worth something
 // shows when its best runs.
 Adviser::Context& Adviser::Enter(uint64_t key) {
+  if (contexts_.size() > kContextsMax) contexts_.clear();
   auto found = contexts_.find(key);
   if (found == contexts_.end()) {
     Context context;  // whole before it is listed: there may be no memory for its records
     const auto before = contexts_.find(last_context_);
     if (before != contexts_.end()) context.records = before->second.records;
-    context.inherited = true;
     context.records.resize(Arms().size());
+    for (ArmRecord& record : context.records) record.borrowed = record.known();
     found = contexts_.emplace(key, std::move(context)).first;
   }
-  if (key != last_context_) steady_ = 0;
   last_context_ = key;
   return found->second;
 }
 
-int Adviser::Best(const Context& context) const {
-  int best = -1;
-  for (int arm = 0; arm < static_cast<int>(context.records.size()); ++arm) {
-    const Record& record = context.records[arm];
-    if (record.runs && (best < 0 || record.seconds < context.records[best].seconds)) best = arm;
-  }
-  return best;
-}
-
 std::optional<Adviser::Advice> Adviser::WithoutALook(int64_t transactions, int64_t punctuation) {
-  const auto context = contexts_.find(last_context_);
-  if (unlooked_ == 0 || context == contexts_.end()) return std::nullopt;
-  const int best = Best(context->second);
-  if (best < 0) return std::nullopt;
-  --unlooked_;
+  if (shaken_) return std::nullopt;
+  const int64_t limit = punctuation > 0 ? std::min(punctuation, transactions) : transactions;
+  const double work = transaction_.Estimate() * static_cast<double>(limit);
+  if (transaction_.count() > 0 && work < kThoughtSeconds)
+    return Advice{.strategy = {}, .transactions = limit, .predicted = work, .why = Why::kSmall};
+  if (unlooked_ <= 0 || !last_best_) return std::nullopt;
+  Advice advice = *last_best_;
+  if (SizeBucket(transactions) != SizeBucket(advice.inputs.statistics.transactions)) return std::nullopt;
   ++decisions_;
-  const int64_t limit = punctuation > 0 ? punctuation : Arms()[best].transactions;
-  // What would be left is too little for a batch of its own.
-  if (punctuation > 0 || transactions - limit >= kSmall) transactions = std::min(transactions, limit);
-  return Advise(context->second, best, transactions, Why::kBest);
+  const double each = advice.predicted / static_cast<double>(advice.transactions);
+  advice.transactions = std::min(EvenBatch(transactions, Arms()[advice.arm].transactions), limit);
+  advice.predicted = each * static_cast<double>(advice.transactions);
+  return advice;
 }
 
-Adviser::Advice Adviser::Advise(const Context& context, int arm, int64_t transactions, Why why) const {
-  const double accesses = std::max(inputs_.accesses, 1.0);
-  const double predicted = context.records[arm].seconds * accesses * static_cast<double>(transactions);
-  return {Arms()[arm].strategy, transactions, predicted, why, arm, last_context_, accesses, inputs_};
-}
-
-std::optional<Adviser::Choice> Adviser::FindTrial(Context* context, const BatchFeatures& features, int workers,
-                                                  int64_t punctuation, int best) {
-  const std::vector<Arm>& arms = Arms();
-  const double least = context->records[best].seconds;
-  for (int arm = 0; arm < static_cast<int>(arms.size()); ++arm) {
-    Record& record = context->records[arm];
-    const auto [strategy, size, gain, after] = arms[arm];
-    if (workers == 1 && arm != 0 && strategy.unit != Unit::kStratum) continue;
-    if (after >= 0) {  // a larger batch of an arm that did well
-      const Record& smaller = context->records[after];
-      if (punctuation > 0 || smaller.runs == 0 || smaller.seconds > kDidWell * least) continue;
-      if (features.transactions < 2 * kTrialBatch) continue;
-    }
-    const bool could_win = Bound(*context, arm, workers) < kWorthATrial * least;
-    const bool close = record.seconds < kClose * least;
-    const bool promising = close || (could_win && record.seconds < kHopeless * least);
-    if (record.runs == 0 ? could_win : record.runs < kRunsEnough && promising) return Choice{arm, size, Why::kTrial};
-    if (arm == best || record.runs == 0 || !(close || could_win)) continue;
-    if (decisions_ - record.last <= (close ? kDecisionsBetween : record.patience)) continue;
-    if (!close) record.patience = std::min(2 * record.patience, kPatienceMax);
-    return Choice{arm, std::min(size, kTrialBatch), Why::kAgain};
-  }
-  return std::nullopt;
-}
-
-// What an access takes with an arm at least; of `serial` nothing is known but what was measured.
-double Adviser::Bound(const Context& context, int arm, int workers) const {
-  if (arm == 0) return 0;
-  return overhead_ + context.records[0].seconds / (workers * Arms()[arm].gain);
-}
-
-bool Adviser::NothingCouldWin(const Context& context, int workers) const {
-  for (int arm = 1; arm < static_cast<int>(Arms().size()); ++arm) {
-    if (Bound(context, arm, workers) <= context.records[0].seconds) return false;
-  }
-  return true;
-}
-
-Adviser::Choice Adviser::Choose(Context* context, const BatchFeatures& features, int workers, int64_t punctuation) {
-  if (context->records[0].runs < kRunsEnough) return {0, kFirstLook, Why::kFirstLook};
-  if (calibrations_ < kCalibrations) return {1, kCalibration, Why::kCalibration};
-  const int best = Best(*context);
-  if (const auto trial = FindTrial(context, features, workers, punctuation, best)) {
-    steady_ = 0;
-    return *trial;
-  }
-  if (++steady_ >= kSteady) unlooked_ = kUnlookedSteady;
-  if (best == 0 && NothingCouldWin(*context, workers)) unlooked_ = kUnlookedCheap;
-  return {best, Arms()[best].transactions, Why::kBest};
-}
-
-Adviser::Advice Adviser::Next(const BatchFeatures& features, int workers, int64_t punctuation) {
-  const int64_t limit = punctuation > 0 ? std::min(punctuation, features.transactions) : features.transactions;
-  if (features.transactions < kSmall) return {.strategy = {}, .transactions = limit, .why = Why::kSmall, .arm = -1};
+Adviser::Advice Adviser::Next(const BatchStatistics& looked, int workers, int64_t punctuation) {
   ++decisions_;
-  if (contexts_.size() > kContextsMax) contexts_.clear();
-  Context& context = Enter(Key(features));
-  inputs_ = {features.accesses, features.same_row,          features.distinct_rows,
-             aborts_,           context.records[0].seconds, overhead_};
-  const Choice choice = Choose(&context, features, workers, punctuation);
-  int64_t transactions = std::min(choice.transactions, limit);
-  // What would be left is too little for a batch of its own.
-  if (punctuation <= 0 && features.transactions - transactions < kSmall) transactions = features.transactions;
-  return Advise(context, choice.arm, transactions, choice.why);
+  const int64_t left = looked.transactions;
+  const int64_t limit = punctuation > 0 ? std::min(punctuation, left) : left;
+  if (shaken_) return Shaken(looked, limit);
+  DecisionInputs inputs{looked, costs_};
+  inputs.statistics.aborts = aborts_;
+  const double accesses = looked.AccessesEach();
+  const uint64_t key = Key(inputs.statistics);
+  const Context& context = Enter(key);
+  const Recent& serial = context.records[kSerial].seconds;
+  inputs.costs.serial = serial.count() > 0 ? serial.Estimate() : transaction_.Estimate() / accesses;
+  const Situation situation{workers, punctuation, decisions_, calibrations_ >= kCalibrations};
+  const Decision decision = Decide(inputs.statistics, inputs.costs, context.records, situation);
+  int64_t transactions = std::min(decision.transactions, limit);
+  // What would be left is too little work for a batch of its own.
+  const double rest = static_cast<double>(left - transactions) * accesses * decision.predicted;
+  if (punctuation <= 0 && transaction_.count() > 0 && rest < kThoughtSeconds) transactions = left;
+  const double predicted = decision.predicted * accesses * static_cast<double>(transactions);
+  const Advice advice{
+      Arms()[decision.arm].strategy, transactions, predicted, decision.why, decision.arm, key, accesses, inputs};
+  last_best_.reset();
+  if (decision.why == Why::kBest) {
+    last_best_ = advice;
+    unlooked_ = kLookShare * looked.seconds;
+  }
+  return advice;
 }
 
-void Adviser::Learn(const Advice& advice, const BatchReport& report) {
-  if (advice.arm < 0 || report.transactions == 0) return;
+Adviser::Advice Adviser::Shaken(const BatchStatistics& statistics, int64_t limit) {
+  constexpr uint64_t kMost = 7;
+  uint64_t drawn = (*shaken_ + decisions_) * 0x9E3779B97F4A7C15u;
+  drawn ^= drawn >> 29;
+  drawn *= 0xBF58476D1CE4E5B9u;
+  drawn ^= drawn >> 32;
+  Strategy strategy = Arms()[drawn % Arms().size()].strategy;
+  if (strategy.cuts() && !statistics.may_cut) strategy.unit = Unit::kTransaction;
+  const auto few = static_cast<int64_t>(1 + (drawn >> 32) % kMost);
+  return {
+      .strategy = strategy, .transactions = std::min(few, limit), .why = Why::kTrial, .inputs = {statistics, costs_}};
+}
+
+void Adviser::LearnCosts(const Advice& advice, const BatchReport& report, int workers) {
+  const auto accesses = static_cast<double>(report.accesses);
+  const auto unit = static_cast<size_t>(advice.strategy.unit);
+  Follow((report.plan + report.construct + report.install) / accesses, &costs_.planning[unit]);
+  const double busy = (report.explore * workers - report.waiting) / accesses;
+  // At least a bit: 0 is what is not known.
+  if (advice.strategy.unit != Unit::kStratum && advice.inputs.costs.serial > 0)
+    Follow(std::max(busy - advice.inputs.costs.serial, 1e-9), &costs_.dispatch[unit]);
+  if (report.levels > 0 && advice.strategy.exploration == Exploration::kBfs)
+    Follow(report.waiting / workers / report.levels, &costs_.barrier);
+}
+
+void Adviser::Learn(const Advice& advice, const BatchReport& report, int workers) {
+  if (report.transactions == 0) return;
   const auto transactions = static_cast<double>(report.transactions);
-  aborts_ = static_cast<double>(report.aborted) / transactions;
-  if (report.accesses > 0) {
-    const double measured = (report.plan + report.install) / static_cast<double>(report.accesses);
-    overhead_ = advice.why == Why::kCalibration ? measured : overhead_ + kNewest * (measured - overhead_);
-  }
+  const double aborts = static_cast<double>(report.aborted) / transactions;
+  aborts_ += std::min(transactions / kAbortsOver, 1.0) * (aborts - aborts_);
+  unlooked_ -= report.seconds;
+  if (advice.strategy.scheme == Scheme::kSerial) transaction_.Add(report.seconds / transactions);
+  if (report.accesses > 0 && advice.strategy.scheme == Scheme::kExplore) LearnCosts(advice, report, workers);
   if (advice.why == Why::kCalibration) {
     ++calibrations_;
     return;  // too small to tell what the arm can do
   }
   const auto found = contexts_.find(advice.context);
-  if (found == contexts_.end()) return;
+  if (advice.arm < 0 || found == contexts_.end()) return;
   Context& context = found->second;
-  Record& record = context.records[advice.arm];
+  ArmRecord& record = context.records[advice.arm];
   const double seconds = report.seconds / (transactions * advice.accesses);
-  const bool much_slower = record.runs >= kRunsEnough && seconds > kMuchSlower * record.seconds;
-  context.slow = much_slower ? context.slow + 1 : 0;
-  if (much_slower) unlooked_ = steady_ = 0;
-  if (context.inherited) {
-    const bool other = seconds > kMuchSlower * record.seconds || record.seconds > kMuchSlower * seconds;
-    if (record.runs && other) context.slow = kSlowInARow;
-    context.inherited = false;
+  const double before = record.seconds.Estimate();
+  const bool judged = record.borrowed || (advice.why == Why::kBest && record.seconds.count() >= kRunsEnough);
+  const bool surprise = judged && (seconds > kSurprise * before || kSurprise * seconds < before);
+  if (advice.why == Why::kBest || record.borrowed) context.surprises = surprise ? context.surprises + 1 : 0;
+  if (surprise) last_best_.reset();
+  if (record.borrowed) {
+    if (surprise) context.surprises = kSurprises;
+    record.seconds = Recent();
+    record.borrowed = false;
   }
-  if (record.runs == 0) {
-    record.seconds = seconds;
-  } else if (record.runs < kRunsEnough) {
-    record.seconds = std::min(record.seconds, seconds);
-  } else {
-    record.seconds += kNewest * (seconds - record.seconds);
-  }
-  ++record.runs;
+  record.seconds.Add(seconds);
   record.last = decisions_;
-  if (context.slow < kSlowInARow) return;
+  if (advice.why == Why::kAgain) record.patience = std::min(2 * record.patience, kPatienceMax);
+  if (context.surprises < kSurprises) return;
   // Not what it was: what is known of the others is worth no more.
-  context.slow = 0;
-  record.seconds = seconds;
-  for (Record& other : context.records) {
-    if (&other != &record) other = Record();
+  context.surprises = 0;
+  record = ArmRecord();
+  record.seconds.Add(seconds);
+  record.last = decisions_;
+  for (ArmRecord& other : context.records) {
+    if (&other != &record) other = ArmRecord();
   }
 }
 

@@ -1,28 +1,35 @@
-// Chooses how each batch is run, from what batches like it took on this machine.
+// Chooses how each batch is run, and how large it is, from what batches like it took on this machine.
 //
-// What can be chosen is a short list of *arms*: a strategy and a size of batch. What a batch is like is its *context*:
-// the mix of transactions, how often a sample of it meets the same rows, how many of the last batch aborted. For each
-// context the adviser keeps what an access took with each arm (long transactions take longer, whatever the arm), a
-// moving average of measured times. So it needs no model of a workload or a machine, only a bound that spares it most
-// trials:
+// What can be chosen are *arms*: a strategy and a size of batch. What a batch is like is its *context*: the mix of
+// transactions, how much of it can run at once, how many abort, how large it is (batch_statistics.h). For each context
+// the adviser keeps what an access took lately with each arm. Of five measurements the middle one counts, of fewer the
+// lower: whatever disturbs a batch makes it slower, so one that was disturbed says nothing.
 //
-//     no arm can take less than planning does, plus its share of the work that `serial` takes alone
+//     Decide(statistics, learned costs, records) → decision             a pure function
 //
-// Both are measured: what a transaction costs by a first look at some thousand, what planning costs by one small batch
-// that is planned whatever may come of it (calibration), and both from then on by every batch that runs so.
+//   first look     nothing is known: a few transactions in order
+//   calibration    what planning costs on this machine: one small batch, whatever may come of it
+//   trial          an arm that was never run, if it could win by the model (cost_model.h), the most promising first.
+//                  Relatives of an arm (another exploration, l-abort) are tried if that did well, sizes for the best
+//   again          arms that were close, and `serial` in any case, a few transactions of it; ever more rarely
+//   best           else
 //
-// Where functions are cheap that bound is above `serial`, and nothing else is ever tried. Otherwise arms that could
-// win are tried on two small batches each (of which the faster counts: whatever disturbs a batch makes it slower),
-// large batches only for those that did well. Afterwards the best runs, others that were close are tried again now and
-// then, those that were not, but could win, ever more rarely. If the best is suddenly much slower than it was, all are.
-// While all goes as expected, most batches are not even looked at.
+// Where functions are cheap the model says that no graph can win, and none is made. If the best suddenly takes much
+// more or less than it did, and does so again, all that is known of the others is forgotten.
+//
+// Looking costs time, too: while the best is run and nothing is to be tried, as many batches go without a look as make
+// it cheap. Batches with less work than a look is worth run in order.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
+#include "execute/cost_model.h"
 #include "execute/planned_run.h"
 #include "execute/strategy.h"
 
@@ -33,22 +40,60 @@ enum class Why : uint32_t {
   kFirstLook,    // what a transaction costs is not known yet
   kTrial,        // it could win, and was not tried on batches like this
   kBest,         // it took least on batches like this
-  kAgain,        // it was close to the best, a while ago
+  kAgain,        // it may have become the best since it was measured
   kUnplannable,  // the strategy can't run what the transactions do
-  kSmall,        // too few transactions to be worth a thought
+  kSmall,        // too little work to be worth a thought
   kCalibration,  // what planning costs on this machine is not known yet
   kWhole,        // the transactions can't run in parts, so whole ones are the units
 };
 
-// What a batch is like, found without its graph.
-struct BatchFeatures {
-  int64_t transactions = 0;
-  double accesses = 0;       // per transaction, of a sample
-  double same_row = 0;       // share of the sample that meets the row most often met
-  double distinct_rows = 0;  // share of the sample's accesses that meet a row for the first time
-  uint32_t mix = 0;          // which transactions, roughly
+// The last few measurements.
+class Recent {
+ public:
+  void Add(double seconds);
+  // The middle one; of an even number the lower of the two in the middle.
+  double Estimate() const;
+  int count() const { return count_; }
+
+ private:
+  static constexpr int kKept = 5;
+  std::array<float, kKept> seconds_ = {};  // the newest first
+  int count_ = 0;
 };
-BatchFeatures LookAtBatch(const PlanInput& input, int64_t begin, int64_t end);
+
+struct Arm {
+  Strategy strategy;
+  int64_t transactions;  // at once
+  int leader;            // tried only if this one did well; -1: always
+  bool resized;          // another size of its leader
+};
+std::span<const Arm> Arms();
+
+// What is known of an arm in a context.
+struct ArmRecord {
+  Recent seconds;         // per access
+  bool borrowed = false;  // from the context before: the next measurement replaces it
+  uint64_t last = 0;      // decision in which it ran last
+  uint64_t patience = 8;  // decisions until it is tried again
+
+  bool known() const { return seconds.count() > 0; }
+};
+
+struct Decision {
+  int arm;
+  int64_t transactions;  // at most
+  Why why;
+  double predicted;  // seconds of an access
+};
+
+struct Situation {
+  int workers = 1;
+  int64_t punctuation = 0;  // transactions at once, if the user says so
+  uint64_t decisions = 0;   // made so far
+  bool calibrated = true;
+};
+Decision Decide(const BatchStatistics& statistics, const LearnedCosts& costs, std::span<const ArmRecord> records,
+                const Situation& situation);
 
 class Adviser {
  public:
@@ -57,65 +102,42 @@ class Adviser {
     int64_t transactions;
     double predicted = 0;  // seconds
     Why why = Why::kConfigured;
-    int arm = 0;
+    int arm = -1;  // -1: nothing is learned of it but what a transaction costs
     uint64_t context = 0;
     double accesses = 1;  // per transaction
     DecisionInputs inputs = {};
   };
 
-  // Advice for the next of the batches that need no look.
+  // Advice for a batch that needs no look, if it is one.
   std::optional<Advice> WithoutALook(int64_t transactions, int64_t punctuation);
   // For the next transactions of an epoch. `punctuation`: how many at once, if the user says so.
-  Advice Next(const BatchFeatures& features, int workers, int64_t punctuation);
-  void Learn(const Advice& advice, const BatchReport& report);
+  Advice Next(const BatchStatistics& statistics, int workers, int64_t punctuation);
+  void Learn(const Advice& advice, const BatchReport& report, int workers);
+
+  // For tests: from now on any arm for any few transactions, drawn from a seed.
+  void Shake(uint64_t seed) { shaken_ = seed; }
 
  private:
-  struct Arm {
-    Strategy strategy;
-    int64_t transactions;  // at once
-    double gain;           // at most so many times faster per worker than serial
-    int after;             // tried only if this one did well; -1: always
-  };
-  static constexpr uint64_t kPatience = 256;
-  struct Record {
-    double seconds = 0;  // per access
-    uint32_t runs = 0;
-    uint64_t last = 0;              // decision in which it ran last
-    uint64_t patience = kPatience;  // decisions until it is tried again, where it is not close to the best
-  };
-  struct Choice {
-    int arm;
-    int64_t transactions;  // at most
-    Why why;
-  };
   struct Context {
-    std::vector<Record> records;  // by arm
-    int slow = 0;                 // how often in a row the best took much longer than it should
-    bool inherited = false;       // nothing was measured in it yet
+    std::vector<ArmRecord> records;  // by arm
+    int surprises = 0;               // in a row
   };
 
-  static const std::vector<Arm>& Arms();
-  uint64_t Key(const BatchFeatures& features) const;
+  uint64_t Key(const BatchStatistics& statistics) const;
   Context& Enter(uint64_t key);
-  int Best(const Context& context) const;
-  double Bound(const Context& context, int arm, int workers) const;
-  bool NothingCouldWin(const Context& context, int workers) const;
-  Choice Choose(Context* context, const BatchFeatures& features, int workers, int64_t punctuation);
-  // An arm to be tried before the best runs again.
-  std::optional<Choice> FindTrial(Context* context, const BatchFeatures& features, int workers, int64_t punctuation,
-                                  int best);
-  // Of the context that was entered last.
-  Advice Advise(const Context& context, int arm, int64_t transactions, Why why) const;
+  Advice Shaken(const BatchStatistics& statistics, int64_t limit);
+  void LearnCosts(const Advice& advice, const BatchReport& report, int workers);
 
   std::unordered_map<uint64_t, Context> contexts_;
   uint64_t last_context_ = 0;
   uint64_t decisions_ = 0;
-  double overhead_ = 0;    // of planning and installing, seconds per access
-  int calibrations_ = 0;   // how often it was measured for its own sake
-  double aborts_ = 0;      // share of the last batch
-  int unlooked_ = 0;       // batches that need no look
-  int steady_ = 0;         // looks in a row that found the best to be best, all in one context
-  DecisionInputs inputs_;  // when looked at last
+  LearnedCosts costs_;  // `serial`: of the last context
+  Recent transaction_;  // seconds of one in order, whatever it does
+  int calibrations_ = 0;
+  double aborts_ = 0;
+  std::optional<Advice> last_best_;  // may be repeated without a look
+  double unlooked_ = 0;              // seconds that may be run so
+  std::optional<uint64_t> shaken_;
 };
 
 }  // namespace morphspark

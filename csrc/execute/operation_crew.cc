@@ -22,11 +22,10 @@ OperationCrew::OperationCrew(PlannedBatch* batch, const Policies& policies, bool
       optimistic_(policies.Any([](const Strategy& one) { return one.cuts(); })),
       takes_back_(strata && policies.Any([](const Strategy& one) { return one.abort == Abort::kEager; })),
       failed_(workers) {
-  const auto strategy = [&](Task task) -> const Strategy& { return policies.Of(batch->TypeOf(task)); };
-  FindOperations(
-      graph_, [&](Task task) { return strategy(task).cuts() ? batch->CodeOf(task) : nullptr; }, &memory->graph);
   if (chains_) {
-    const auto chained = [&](Node node) { return strategy(memory->graph.owner[node]).unit == Unit::kChain; };
+    const auto chained = [&](Node node) {
+      return policies.Of(graph_.type[memory->graph.owner[node]]).unit == Unit::kChain;
+    };
     FindChains(graph_, memory->graph, chained, &memory->chains);
   }
   memory->failed.Resize(graph_.tasks);

@@ -5,13 +5,14 @@
 namespace morphspark {
 
 PlannedBatch::PlannedBatch(const BatchContext& context, const Order& order, std::span<const TransactionId> transactions,
-                           const Graph& graph, BatchVersions* versions, Verdicts* verdicts)
+                           const Graph& graph, BatchVersions* versions, Verdicts* verdicts, TableDoor* door)
     : context_(context),
       order_(order),
       transactions_(transactions),
       graph_(graph),
       versions_(versions),
-      verdicts_(verdicts) {}
+      verdicts_(verdicts),
+      door_(door) {}
 
 const TransactionCode* PlannedBatch::CodeOf(Task task) const {
   const TransactionId id = TypeOf(task);
@@ -34,6 +35,8 @@ void PlannedBatch::Worker::Run(Task task, bool final) {
       batch_.verdicts_->status[position] = TransactionStatus::kUnmatched;
     } else {
       const TransactionCode& code = batch_.context_.code->transactions[batch_.transactions_[row]];
+      const bool roams = code.computes_keys && !batch_.graph_.roamers.empty();
+      const TableDoor::Writing writing(roams ? batch_.door_ : nullptr);
       machine_.rows().Enter(task);
       batch_.Conclude(task, machine_.Run(code, row, position), final);
     }
@@ -108,7 +111,14 @@ void PlannedBatch::Conclude(Task task, ReasonId reason, bool final) {
   const int64_t position = graph_.begin + task;
   verdicts_->status[position] = reason == kNoReason ? TransactionStatus::kCommitted : TransactionStatus::kAborted;
   verdicts_->reason[position] = reason;
-  if (final && reason == kStringLimit) Stop(StringLimitStatus(context_));
+  // Who was not foreseen comes later, and may change what others have read: until then nothing is final.
+  if (final && reason == kStringLimit && graph_.foreseen.empty()) Stop(StringLimitStatus(context_));
+}
+
+void PlannedBatch::Settle() {
+  if (graph_.foreseen.empty() || stopped()) return;
+  const auto first = verdicts_->reason.begin() + graph_.begin;
+  if (std::find(first, first + graph_.tasks, kStringLimit) != first + graph_.tasks) Stop(StringLimitStatus(context_));
 }
 
 ReasonId PlannedBatch::Worker::RunOperation(Task task, const TransactionCode& code, const Operation& operation,

@@ -15,13 +15,14 @@
 #include "program/lane_machine.h"
 #include "program/machine.h"
 #include "state/planned_rows.h"
+#include "state/table_door.h"
 
 namespace morphspark {
 
 class PlannedBatch {
  public:
   PlannedBatch(const BatchContext& context, const Order& order, std::span<const TransactionId> transactions,
-               const Graph& graph, BatchVersions* versions, Verdicts* verdicts);
+               const Graph& graph, BatchVersions* versions, Verdicts* verdicts, TableDoor* door = nullptr);
 
   const Graph& graph() const { return graph_; }
   const BatchContext& context() const { return context_; }
@@ -29,9 +30,7 @@ class PlannedBatch {
   int64_t Position(Task task) const { return graph_.begin + task; }
   BatchRow Row(Task task) const { return order_.Row(Position(task)); }
   // Its type; kUnmatched where there is nothing to run (no order key, no match).
-  TransactionId TypeOf(Task task) const {
-    return Position(task) < order_.keyed ? transactions_[Row(task)] : kUnmatched;
-  }
+  TransactionId TypeOf(Task task) const { return graph_.type[task]; }
   // What the transaction runs; null where there is nothing to run.
   const TransactionCode* CodeOf(Task task) const;
 
@@ -45,6 +44,8 @@ class PlannedBatch {
     // Machine::RunOperation for a transaction of this batch.
     ReasonId RunOperation(Task task, const TransactionCode& code, const Operation& operation, const Exchange& exchange);
     void KeepStrings() { frame_.KeepStrings(); }
+    // From now on its transactions may name any row. Nobody else runs.
+    void Roam() { machine_.rows().Roam(); }
     void Run(std::span<const Task> tasks, bool final = true) {
       for (Task task : tasks) Run(task, final);
     }
@@ -56,6 +57,9 @@ class PlannedBatch {
   };
 
   bool Aborted(Task task) const { return verdicts_->status[Position(task)] == TransactionStatus::kAborted; }
+
+  // It has stopped at a row that was not foreseen.
+  bool Unforeseen(Task task) const { return verdicts_->reason[Position(task)] == kUnforeseen; }
 
   // As if nothing had run yet.
   void Reset();
@@ -86,6 +90,8 @@ class PlannedBatch {
   // A worker threw: the batch ends.
   void Stop(std::exception_ptr error) { Stop(Status::Ok(), std::move(error)); }
   bool stopped() const { return stopped_.load(std::memory_order_relaxed); }
+  // All verdicts are final: those that are the batch's end are looked for, where they could not be before.
+  void Settle();
   // Ok, or why the batch must not be installed. Rethrows what a worker threw.
   Status Finish();
 
@@ -100,6 +106,7 @@ class PlannedBatch {
   const Graph& graph_;
   BatchVersions* versions_;
   Verdicts* verdicts_;
+  TableDoor* const door_;  // open; who roams closes it, as it changes tables before the batch ends
   // Relaxed: it only saves work; `Finish` reads the rest under the mutex, after all workers.
   std::atomic<bool> stopped_{false};
   std::mutex mutex_;

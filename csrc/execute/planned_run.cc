@@ -7,6 +7,7 @@
 #include "execute/adviser.h"
 #include "execute/chain_explorer.h"
 #include "execute/nested_crews.h"
+#include "execute/repair.h"
 #include "execute/tickets.h"
 
 namespace morphspark {
@@ -74,23 +75,104 @@ void BatchReport::Add(const BatchReport& other) {
 
 Status PlannedRun::Run(Strategy strategy, const Input& input, ThreadPool* pool, Verdicts* verdicts,
                        BatchReport* report) {
+  const bool looks = Foreseer::CanLook(input.plan.code);
+  const Lookahead::Way way = looks ? lookahead_.Next() : Lookahead::Way::kRoam;
+  for (int64_t begin = input.begin; begin < input.end;) {
+    BatchReport piece;
+    MORPHSPARK_RETURN_IF_ERROR(RunPiece(strategy, input, way, &begin, pool, verdicts, &piece));
+    report->Add(piece);
+  }
+  return Status::Ok();
+}
+
+Status PlannedRun::RunPiece(const Strategy& strategy, const Input& input, Lookahead::Way way, int64_t* begin,
+                            ThreadPool* pool, Verdicts* verdicts, BatchReport* report) {
   StageClock clock;
-  planner_.Plan(input.plan, input.begin, input.end, pool, &graph_);
+  int64_t end = input.end;
+  Plan(input, way, *begin, &end, pool);
   report->plan = clock.Lap();
   versions_.Prepare(&graph_, input.plan.order, input.context.times, input.first_stamp);
   report->construct = clock.Lap();
   BatchContext context = input.context;
   context.rows = graph_.rows;
-  PlannedBatch batch(context, input.plan.order, input.plan.transactions, graph_, &versions_, verdicts);
+  context.door = nullptr;  // open while it explores: nothing is written to the tables
+  TableDoor* const door = input.context.door;
+  PlannedBatch batch(context, input.plan.order, input.plan.transactions, graph_, &versions_, verdicts, door);
   Explore(strategy, input, pool, &batch, report);
   clock.Lap();
+  const auto unforeseen = std::ranges::count_if(graph_.foreseen, [&](Task task) { return batch.Unforeseen(task); });
+  if (unforeseen > 0) {
+    const TableDoor::Writing writing(door);  // who is put right may name new rows
+    report->redone += Repair(&batch, planner_);
+  }
+  batch.Settle();
+  report->redo += clock.Lap();
+  if (way == Lookahead::Way::kTrust)
+    lookahead_.Learn(std::max<int64_t>(static_cast<int64_t>(CountDoubtful()), unforeseen), unforeseen);
+  if (way == Lookahead::Way::kCut) {
+    if (end < input.end) lookahead_.Cut(end - *begin);
+    lookahead_.Ran(static_cast<int64_t>(graph_.foreseen.size()), unforeseen);
+  }
   MORPHSPARK_RETURN_IF_ERROR(batch.Finish());
-  versions_.Install();
+  {
+    const TableDoor::Writing writing(door);
+    versions_.Install();
+  }
   report->install = clock.Lap();
   report->accesses = graph_.accesses();
   report->graph_bytes = GraphBytes();
   report->version_bytes = versions_.bytes();
+  *begin = end;
   return Status::Ok();
+}
+
+void PlannedRun::Plan(const Input& input, Lookahead::Way way, int64_t begin, int64_t* end, ThreadPool* pool) {
+  PlanInput plan = input.plan;
+  if (way == Lookahead::Way::kCut) *end = std::min(*end, begin + lookahead_.Reach());
+  foreseen_ = way == Lookahead::Way::kRoam ? nullptr : LookAhead(input, begin, *end, pool);
+  plan.foreseen = foreseen_;
+  planner_.Plan(plan, begin, *end, pool, &graph_);
+  if (way != Lookahead::Way::kCut) return;
+  if (!remembered_.empty() && !foreseen_->tasks.empty() && foreseen_->tasks[0] == 0) {
+    const auto rows = foreseen_->RowsAt(0);
+    lookahead_.Learn(1, !std::ranges::equal(rows, remembered_, {}, &ForeseenRow::slot, &ForeseenRow::slot));
+  }
+  remembered_.clear();
+  for (size_t place = 0; place < foreseen_->tasks.size(); ++place) {
+    if (!Doubtful(place)) continue;
+    const auto rows = foreseen_->RowsAt(place);
+    remembered_.assign(rows.begin(), rows.end());
+    *end = begin + foreseen_->tasks[place];
+    foreseen_->Cut(place);
+    return planner_.Plan(plan, begin, *end, pool, &graph_);
+  }
+}
+
+Foreseen* PlannedRun::LookAhead(const Input& input, int64_t begin, int64_t end, ThreadPool* pool) {
+  const TableDoor::Writing writing(input.context.door);  // new keys get slots
+  BatchContext context = input.context;
+  context.door = nullptr;  // many threads look, and none of them opens it
+  return foreseer_.Look(input.plan, context, begin, end, pool);
+}
+
+// Whether an earlier transaction may write a row that its keys depend on. Of a row that is not there yet nobody knows
+// which of those that it names it is.
+bool PlannedRun::Doubtful(size_t place) const {
+  const Task task = foreseen_->tasks[place];
+  return std::ranges::any_of(foreseen_->ReadsAt(place), [&](const ReadRow& read) {
+    for (Access access = graph_.first[task]; access < graph_.first[task + 1]; ++access) {
+      const bool same =
+          graph_.table[access] == read.table && (read.slot == kNoSlot || graph_.slot[access] == read.slot);
+      if (same && graph_.previous[access] != kBase) return true;
+    }
+    return false;
+  });
+}
+
+size_t PlannedRun::CountDoubtful() const {
+  size_t count = 0;
+  for (size_t place = 0; place < foreseen_->tasks.size(); ++place) count += Doubtful(place);
+  return count;
 }
 
 void PlannedRun::Explore(const Strategy& strategy, const Input& input, ThreadPool* pool, PlannedBatch* batch,
@@ -120,6 +202,16 @@ void PlannedRun::Explore(const Strategy& strategy, const Input& input, ThreadPoo
     drive(MakeExplorer(exploration, units_, watched(crew), workers, &explorer_memory_));
     if (exploration != Exploration::kNs) report->levels = explorer_memory_.strata.levels();
   };
+  const auto plan_operations = [&](const Policies& policies) {
+    std::vector<const Operations*>& cuts = operation_memory_.graph.cuts;
+    cuts.assign(input.plan.code.transactions.size(), nullptr);
+    for (size_t type = 0; type < cuts.size(); ++type) {
+      const Operations& operations = *input.plan.code.transactions[type].operations;
+      if (policies.Of(static_cast<TransactionId>(type)).cuts() && !operations.list.empty()) cuts[type] = &operations;
+    }
+    FindOperations(graph_, pool, &operation_memory_.graph);
+    report->plan += clock.Lap();
+  };
   const auto count_units = [&](const UnitGraph& units) {
     report->dependencies = units.first[units.units];
     report->units = units.units;
@@ -137,6 +229,7 @@ void PlannedRun::Explore(const Strategy& strategy, const Input& input, ThreadPoo
     run_transactions(strategy.exploration, &crew);
   } else if (strategy.scheme == Scheme::kTstream) {
     const Policies policies(Strategy{.unit = Unit::kOperation});
+    plan_operations(policies);
     OperationCrew crew(batch, policies, /*strata=*/false, workers, &operation_memory_);
     const OperationGraph& operations = operation_memory_.graph;
     FindRawChains(graph_, operations, &operation_memory_.chains);
@@ -158,6 +251,7 @@ void PlannedRun::Explore(const Strategy& strategy, const Input& input, ThreadPoo
       if (whole && one.cuts()) one.unit = Unit::kTransaction;
     }
     const Policies policies(std::move(by_type));
+    plan_operations(policies);
     NestedCrews crews(batch, policies, workers, input.lanes_min, &operation_memory_, &lane_memory_,
                       &nest_memory_.group_of);
     count_units(crews.operations().units());
@@ -178,6 +272,7 @@ void PlannedRun::Explore(const Strategy& strategy, const Input& input, ThreadPoo
     drive(MakeTicketExplorer(strategy.scheme, graph_, watched(&crew), workers));
   } else if (strategy.cuts()) {
     const Policies policies(strategy);
+    plan_operations(policies);
     OperationCrew crew(batch, policies, strategy.exploration == Exploration::kBfs, workers, &operation_memory_);
     count_units(crew.units());
     drive(MakeExplorer(strategy.exploration, crew.units(), watched(&crew), workers, &explorer_memory_));

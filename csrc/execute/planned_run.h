@@ -6,7 +6,10 @@
 #include <span>
 #include <vector>
 
+#include "execute/cost_model.h"
 #include "execute/explorer.h"
+#include "execute/foresee.h"
+#include "execute/lookahead.h"
 #include "execute/nest.h"
 #include "execute/operation_crew.h"
 #include "execute/planned_batch.h"
@@ -14,16 +17,6 @@
 #include "plan/graph.h"
 
 namespace morphspark {
-
-// What a decision was made from, as far as it was known; see adviser.h.
-struct DecisionInputs {
-  double accesses = 0;       // per transaction, of a sample
-  double same_row = 0;       // share of the sample that meets the row most often met
-  double distinct_rows = 0;  // share of the sample's accesses that meet a row for the first time
-  double aborts = 0;         // share of the batch before
-  double serial = 0;         // seconds that an access takes with `serial`
-  double planning = 0;       // seconds that planning and installing an access take
-};
 
 // What a batch was and took. Times of workers are added up over them.
 struct BatchReport {
@@ -75,6 +68,20 @@ class PlannedRun {
   void Explore(const Strategy& strategy, const Input& input, ThreadPool* pool, PlannedBatch* batch,
                BatchReport* report);
 
+  // Plans and runs from `begin` on as far as it is planned at once; where that ends.
+  Status RunPiece(const Strategy& strategy, const Input& input, Lookahead::Way way, int64_t* begin, ThreadPool* pool,
+                  Verdicts* verdicts, BatchReport* report);
+  // Plans up to `end`, or to where it is cut.
+  void Plan(const Input& input, Lookahead::Way way, int64_t begin, int64_t* end, ThreadPool* pool);
+  Foreseen* LookAhead(const Input& input, int64_t begin, int64_t end, ThreadPool* pool);
+  // Of a transaction that was foreseen, and of how many.
+  bool Doubtful(size_t place) const;
+  size_t CountDoubtful() const;
+
+  Foreseer foreseer_;
+  Foreseen* foreseen_ = nullptr;  // null: nobody has looked
+  Lookahead lookahead_;
+  std::vector<ForeseenRow> remembered_;  // what was thought of the transaction that comes next
   Planner planner_;
   Graph graph_;
   BatchVersions versions_;

@@ -112,7 +112,11 @@ Status RunSerial(const BatchContext& context, const Order& order, std::span<cons
       if (poll && poll()) return CancelledStatus();
       polled = Clock::now();
     }
-    if (position % Streams::kRows == 0 && order.identity) streams.PrefetchAhead(position);
+    if (position % Streams::kRows == 0) {
+      if (order.identity) streams.PrefetchAhead(position);
+      if (context.door && context.door->wanted()) [[unlikely]]
+        context.door->LetIn();
+    }
     if (position + kRowsAhead < order.keyed) rows.PrefetchRow(order.Row(position + kRowsAhead));
     const BatchRow row = order.Row(position);
     ReasonId reason;

@@ -4,39 +4,102 @@
 #include <bit>
 
 #include "plan/units.h"
+#include "plan/uses.h"
+#include "program/parametric.h"
 
 namespace morphspark {
 namespace {
 
-// The heaviest path through whole transactions, each as heavy as it has operations.
-int64_t Span(const Graph& graph, const UnitGraph& units) {
-  std::vector<int64_t> reached(graph.tasks, 0);
+bool IsOperation(const Graph& graph, Access access) { return !(graph.flags[access] & Graph::kHole); }
+
+// By use of a transaction, and one more: where its accesses begin.
+std::vector<Access> FirstOfUses(const PlanInput& input, const Graph& graph, Task task, const TransactionCode& code) {
+  std::vector<Access> first{graph.first[task]};
+  for (const SiteUse& use : code.uses) {
+    const Site& site = input.code.sites[use.site];
+    const BatchRow row = input.order.Row(graph.begin + task);
+    first.push_back(first.back() + (site.of_element ? static_cast<Access>(Elements(input, site, row).size) : 1));
+  }
+  return first;
+}
+
+int64_t CountParametricOf(const PlanInput& input, const Graph& graph, Task task, const TransactionCode& code) {
+  if (code.parametric.empty()) return 0;
+  const std::vector<Access> first = FirstOfUses(input, graph, task, code);
+  const auto count = [&](uint32_t use, auto test) {
+    int64_t found = 0;
+    for (Access access = first[use]; access < first[use + 1]; ++access) found += test(access);
+    return found;
+  };
+  return CountParametric(
+      code, [&](uint32_t use) { return count(use, [&](Access access) { return IsOperation(graph, access); }); },
+      [&](uint32_t use) { return count(use, [&](Access access) { return graph.previous[access] != kBase; }); });
+}
+
+// The heaviest path through units, which wait for smaller ones only.
+template <class Weight>
+int64_t HeaviestPath(const UnitGraph& units, Weight weight) {
+  std::vector<int64_t> reached(units.units, 0);
   int64_t longest = 0;
-  for (Task task = 0; task < graph.tasks; ++task) {
+  for (UnitId unit = 0; unit < units.units; ++unit) {
     int64_t before = 0;
-    for (UnitId other : units.Before(task)) before = std::max(before, reached[other]);
-    int64_t own = 0;
-    for (Access access = graph.first[task]; access < graph.first[task + 1]; ++access)
-      own += !(graph.flags[access] & Graph::kHole);
-    reached[task] = before + own;
-    longest = std::max(longest, reached[task]);
+    for (UnitId other : units.Before(unit)) before = std::max(before, reached[other]);
+    reached[unit] = before + weight(unit);
+    longest = std::max(longest, reached[unit]);
   }
   return longest;
 }
 
+int64_t OperationsOf(const Graph& graph, Task task) {
+  int64_t own = 0;
+  for (Access access = graph.first[task]; access < graph.first[task + 1]; ++access) own += IsOperation(graph, access);
+  return own;
+}
+
+// A row that a transaction comes back to counts where it is left.
+std::vector<int64_t> WeightOfNodes(const Graph& graph, const OperationGraph& operations, const CodeOf& code_of) {
+  std::vector<int64_t> weights(operations.nodes.units, 0);
+  for (Task task = 0; task < graph.tasks; ++task) {
+    const Node first = operations.first[task];
+    if (!operations.Cut(task)) {
+      weights[first] = OperationsOf(graph, task);
+      continue;
+    }
+    const Operations& cut = *code_of(task)->operations;
+    for (uint32_t use = 0; use < cut.exit.size(); ++use) {
+      if (cut.entry[use] <= cut.exit[use])
+        weights[first + cut.exit[use]] += IsOperation(graph, graph.first[task] + use);
+    }
+  }
+  return weights;
+}
+
+void CountOperations(const PlanInput& input, const Graph& graph, const CodeOf& code_of, GraphShape* shape) {
+  for (Task task = 0; task < graph.tasks; ++task) {
+    for (Access access = graph.first[task]; access < graph.first[task + 1]; ++access) {
+      shape->aliases += (graph.flags[access] & Graph::kAlias) != 0;
+      if (!IsOperation(graph, access)) continue;
+      (graph.flags[access] & Graph::kWrites ? shape->writes : shape->reads) += 1;
+      shape->td += graph.previous[access] != kBase;
+    }
+    const int64_t own = OperationsOf(graph, task);
+    shape->operations += own;
+    shape->ld += std::max<int64_t>(own - 1, 0);
+    const TransactionCode* code = code_of(task);
+    if (code == nullptr) continue;
+    shape->windows += !code->windows.empty();
+    shape->pd += CountParametricOf(input, graph, task, *code);
+  }
+}
+
 }  // namespace
 
-GraphShape ShapeOf(const Graph& graph, const CodeOf& code_of) {
+GraphShape ShapeOf(const PlanInput& input, const Graph& graph) {
+  const CodeOf code_of = [&](Task task) { return CodeAt(input, graph.begin + task); };
   GraphShape shape;
   shape.transactions = graph.tasks;
   shape.roamers = static_cast<int64_t>(graph.roamers.size());
-  for (Access access = 0; access < graph.accesses(); ++access) {
-    shape.aliases += (graph.flags[access] & Graph::kAlias) != 0;
-    if (graph.flags[access] & Graph::kHole) continue;
-    ++shape.operations;
-    (graph.flags[access] & Graph::kWrites ? shape.writes : shape.reads) += 1;
-    shape.td += graph.previous[access] != kBase;
-  }
+  CountOperations(input, graph, code_of, &shape);
   UnitGraph units;
   UnitsOfTransactions(graph, &units);
   Strata strata;
@@ -48,13 +111,11 @@ GraphShape ShapeOf(const Graph& graph, const CodeOf& code_of) {
     if (bucket >= shape.degrees.size()) shape.degrees.resize(bucket + 1, 0);
     ++shape.degrees[bucket];
   }
-  shape.span = Span(graph, units);
+  shape.transaction_span = HeaviestPath(units, [&](UnitId task) { return OperationsOf(graph, task); });
   OperationGraph operations;
   FindOperations(graph, code_of, &operations);
-  shape.ld = int64_t{operations.nodes.units} - graph.tasks;
-  for (Node node = 0; node < operations.nodes.units; ++node) {
-    for (Node before : operations.nodes.Before(node)) shape.pd += operations.owner[before] == operations.owner[node];
-  }
+  const std::vector<int64_t> weights = WeightOfNodes(graph, operations, code_of);
+  shape.span = HeaviestPath(operations.nodes, [&](UnitId node) { return weights[node]; });
   ChainGraph chains;
   FindRawChains(graph, operations, &chains);
   shape.chains = chains.rows;
@@ -65,16 +126,35 @@ GraphShape ShapeOf(const Graph& graph, const CodeOf& code_of) {
   return shape;
 }
 
-std::vector<DrawnAccess> Drawing(const Graph& graph, std::span<const std::unique_ptr<Table>> tables) {
+std::vector<DrawnAccess> Drawing(const PlanInput& input, const Graph& graph,
+                                 std::span<const std::unique_ptr<Table>> tables) {
   std::vector<DrawnAccess> drawn;
   std::vector<int64_t> number(graph.accesses(), -1);
   for (Access access = 0; access < graph.accesses(); ++access) {
-    if (graph.flags[access] & Graph::kHole) continue;
+    if (!IsOperation(graph, access)) continue;
     number[access] = static_cast<int64_t>(drawn.size());
     const Access previous = graph.previous[access];
     const uint16_t table = graph.table[access];
-    drawn.push_back({graph.owner[access], table, (graph.flags[access] & Graph::kWrites) != 0,
-                     previous == kBase ? -1 : number[previous], tables[table]->KeyText(graph.slot[access])});
+    drawn.push_back({graph.owner[access],
+                     table,
+                     (graph.flags[access] & Graph::kWrites) != 0,
+                     previous == kBase ? -1 : number[previous],
+                     {},
+                     tables[table]->KeyText(graph.slot[access])});
+  }
+  for (Task task = 0; task < graph.tasks; ++task) {
+    const TransactionCode* code = CodeAt(input, graph.begin + task);
+    if (code == nullptr || code->parametric.empty()) continue;
+    const std::vector<Access> first = FirstOfUses(input, graph, task, *code);
+    for (const ParametricRead& one : code->parametric) {
+      for (Access read = first[one.read]; read < first[one.read + 1]; ++read) {
+        if (graph.previous[read] == kBase) continue;
+        for (Access write = first[one.write]; write < first[one.write + 1]; ++write) {
+          const bool together = !one.in_step || write - first[one.write] == read - first[one.read];
+          if (together && number[write] >= 0) drawn[number[write]].parametric.push_back(number[graph.previous[read]]);
+        }
+      }
+    }
   }
   return drawn;
 }

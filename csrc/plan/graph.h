@@ -15,11 +15,14 @@
 // A write waits for the latest earlier write, never for reads: versions serve those. If two sites of a transaction
 // name the same row at run time, they are one access: the second is a hole, and its handle leads to the first.
 //
-// A transaction that computes keys (from state, say) names rows only when it runs: it *roams*. It is ordered against
-// all rows that it may touch, which here means against everybody: it waits for all transactions before it, and those
-// behind it wait for it. There is no list of such operations in every row: `roamer` says for each transaction which one
-// was the last before it. While it runs nobody else does, so it may add accesses of its own to the graph: see
-// PlannedRows::Find.
+// A transaction that computes keys (from state, say) names rows only when it runs. Most of these rows can be foreseen
+// (execute/foresee.h): they are accesses like all others, behind those of its sites. If it then names another row, it
+// stops, and is put right after all others have run: execute/repair.h.
+//
+// Where that happens too often, it *roams*: it is ordered against everybody, so it waits for all transactions before
+// it, and those behind it wait for it. There is no list of such operations in every row: `roamer` says for each
+// transaction which one was the last before it. While it runs nobody else does, so it may add accesses of its own to
+// the graph: see PlannedRows::Find.
 //
 // All arrays are flat and reused; nothing is allocated per operation.
 #pragma once
@@ -33,13 +36,12 @@
 #include "base/scratch.h"
 #include "base/thread_pool.h"
 #include "plan/classify.h"
+#include "plan/foreseen.h"
 #include "plan/order.h"
 #include "program/code.h"
 #include "state/table.h"
 
 namespace morphspark {
-
-using Task = uint32_t;  // a transaction of the batch: its position minus that of the batch's first
 
 struct Graph {
   static constexpr uint8_t kWrites = 1;
@@ -50,20 +52,38 @@ struct Graph {
   int64_t begin = 0;  // position of the first transaction
   Task tasks = 0;
 
-  Scratch<Access> first;                     // by task, and one more: its accesses are [first[t], first[t + 1])
-  Scratch<Slot> slot;                        // by access
-  Scratch<Task> owner;                       // by access
-  Scratch<uint16_t> table;                   // by access
-  Scratch<uint8_t> flags;                    // by access
-  Scratch<Access> previous;                  // by access; kBase: no earlier write in this batch
+  Scratch<Access> first;        // by task, and one more: its accesses are [first[t], first[t + 1])
+  Scratch<Slot> slot;           // by access
+  Scratch<Task> owner;          // by access
+  Scratch<uint16_t> table;      // by access
+  Scratch<uint8_t> flags;       // by access
+  Scratch<Access> previous;     // by access; kBase: no earlier write in this batch
+  Scratch<Access> earlier;      // by access: the latest earlier access of its row, kBase: it is the first
+  Scratch<TransactionId> type;  // by task; kUnmatched: nothing runs
+  Scratch<uint8_t> aliased;     // by task: two of its sites name one row
+  Scratch<Task> grouped;        // by part of kPart tasks: its tasks by type, then those that run nothing
+  Scratch<uint32_t> groups;     // by part and type: where its tasks begin in `grouped`
+  uint32_t types = 0;
   std::vector<std::vector<RowHandle>> rows;  // by site: the access, or kNullKey; as BatchContext::rows
   std::vector<Task> roamers;                 // transactions that compute keys, in order
   Scratch<Task> roamer;                      // by task: the last of them before it, or kNobody; if there are any
+  std::vector<Task> foreseen;                // transactions that compute keys and don't roam, in order
 
   bool reads_windows = false;  // one of its transactions does
 
   static constexpr Task kNobody = 0xFFFFFFFFu;
 
+  // Threads share a batch in parts. In each the transactions of a type are looked at together: planning does the same
+  // to all of them, so its loops have no surprises for the processor.
+  static constexpr Task kPart = 1 << 12;
+  uint32_t parts() const { return (tasks + kPart - 1) / kPart; }
+  Task PartBegin(uint32_t part) const { return part * kPart; }
+  Task PartEnd(uint32_t part) const { return std::min(tasks, (part + 1) * kPart); }
+  // Those of a part that have a type; `types` stands for none.
+  std::span<const Task> Group(uint32_t part, uint32_t type) const {
+    const uint32_t* const begin = groups.data() + uint64_t{part} * (types + 2) + type;
+    return {grouped.data() + begin[0], grouped.data() + begin[1]};
+  }
   // Those that planning found; what roaming transactions add is numbered from there.
   Access accesses() const { return tasks == 0 ? 0 : first[tasks]; }
   bool roams(Task task) const { return std::ranges::binary_search(roamers, task); }
@@ -85,6 +105,7 @@ struct PlanInput {
   const Order& order;
   std::span<const TransactionId> transactions;  // by batch row
   std::span<const std::vector<Slot>> slots;     // by site
+  const Foreseen* foreseen = nullptr;           // null: transactions that compute keys roam
 };
 
 class Planner {
@@ -96,6 +117,15 @@ class Planner {
 
   // The latest write of a row by a transaction before this one, of those in the graph that was planned last.
   Access LastWriteBefore(const Graph& graph, TableId table, Slot slot, Task task) const;
+
+  // Calls visit(access) for all planned uses of a row by transactions behind this one, the last first.
+  template <class Visit>
+  void EachUseBehind(const Graph& graph, TableId table, Slot slot, Task task, Visit visit) const {
+    const uint32_t base = base_ - graph.accesses();
+    if (slot >= last_[table].size() || last_[table][slot].any < base) return;
+    for (Access at = last_[table][slot].any - base; at != kBase && graph.owner[at] > task; at = graph.earlier[at])
+      visit(at);
+  }
 
   uint64_t bytes() const;
 
@@ -111,15 +141,21 @@ class Planner {
   };
 
   void Count(const PlanInput& input, ThreadPool* pool, Graph* graph);
+  void Sort(const PlanInput& input, uint32_t part, Graph* graph);
   void Fill(const PlanInput& input, ThreadPool* pool, Graph* graph);
+  void FillGroup(const PlanInput& input, std::span<const Task> tasks, const TransactionCode& code, Graph* graph);
+  void FillForeseen(const PlanInput& input, std::span<const Task> tasks, const TransactionCode& code, Graph* graph);
   void FindRoamers(const PlanInput& input, Graph* graph);
   void FindWindows(const PlanInput& input, Graph* graph);
   void MakeRoom(Access accesses);
   void Link(Graph* graph, uint32_t part, uint32_t parts, std::vector<Alias>* aliases);
-  void Redirect(const PlanInput& input, std::vector<std::vector<Alias>>* parts, Graph* graph);
+  void Redirect(const PlanInput& input, Graph* graph);
 
   std::span<const std::unique_ptr<Table>> tables_;
-  std::vector<std::vector<Last>> last_;  // by table, by slot
+  std::vector<std::vector<Last>> last_;      // by table, by slot
+  std::vector<Last*> last_of_;               // by table: where its rows begin
+  std::vector<std::vector<Alias>> aliases_;  // by part of the rows, while linking
+  std::vector<Access> uses_;                 // by type: how many a transaction has; of elements, the rest
   uint32_t base_ = 1;
 };
 

@@ -1,94 +1,207 @@
 #include "plan/operation_graph.h"
 
 #include <algorithm>
+#include <stdexcept>
 
 namespace morphspark {
 namespace {
 
-bool HasAlias(const Graph& graph, Task task) {
-  for (Access access = graph.first[task]; access < graph.first[task + 1]; ++access) {
-    if (graph.flags[access] & Graph::kAlias) return true;
-  }
-  return false;
-}
+using Extent = OperationGraph::Extent;
 
-// The first row that a node takes.
-Access FirstRow(const Graph& graph, const TransactionCode* code, Task task, bool cut, uint32_t number) {
-  if (cut) {
-    for (uint32_t use : code->operations->list[number].uses) {
-      const Access access = graph.first[task] + use;
-      if (!(graph.flags[access] & Graph::kHole)) return access;
-    }
-    return kBase;
-  }
-  for (Access access = graph.first[task]; access < graph.first[task + 1]; ++access) {
-    if (!(graph.flags[access] & Graph::kHole)) return access;
-  }
-  return kBase;
-}
-
-// Calls visit(node) for each node that `node` waits for.
+// Calls visit(cut, tasks) for each type's transactions of a part, and for those that are not cut, with null. A few that
+// an alias keeps whole are among the former: see `Graph::aliased`.
 template <class Visit>
-void EachBefore(const Graph& graph, const OperationGraph& operations, const TransactionCode* code, Task task, Node node,
-                const std::vector<const TransactionCode*>& codes, Visit visit) {
-  const bool cut = operations.Cut(task);
-  const uint32_t number = node - operations.first[task];
-  for (Access access = graph.first[task]; access < graph.first[task + 1]; ++access) {
-    if (cut && code->operations->entry[access - graph.first[task]] != number) continue;
-    const Access previous = graph.previous[access];
-    if (previous == kBase) continue;
-    const Task writer = graph.owner[previous];
-    const bool writer_cut = operations.Cut(writer);
-    visit(operations.first[writer] +
-          (writer_cut ? codes[writer]->operations->exit[previous - graph.first[writer]] : 0));
+void EachGroup(const Graph& graph, const OperationGraph& operations, uint32_t part, Visit visit) {
+  for (uint32_t type = 0; type <= graph.types; ++type) {
+    const std::span<const Task> tasks = graph.Group(part, type);
+    if (!tasks.empty()) visit(type < operations.cuts.size() ? operations.cuts[type] : nullptr, tasks);
   }
-  graph.EachRoamingBefore(task, [&](Task other) { visit(operations.first[other]); });
-  if (!cut) return;
-  for (uint32_t other : code->operations->list[number].after) visit(operations.first[task] + other);
+}
+
+// How much a part has; the edges of each of its tasks.
+Extent Measure(const Graph& graph, uint32_t part, OperationGraph* operations) {
+  Extent sum;
+  const Access* const previous = graph.previous.data();
+  uint32_t* const edges = operations->edge.data();
+  EachGroup(graph, *operations, part, [&](const Operations* cut, std::span<const Task> tasks) {
+    if (cut == nullptr) {
+      sum.nodes += tasks.size();
+      for (Task task : tasks) {
+        edges[task] = 0;
+        for (Access access = graph.first[task]; access < graph.first[task + 1]; ++access)
+          edges[task] += previous[access] != kBase;
+        sum.edges += edges[task];
+      }
+      return;
+    }
+    const auto uses = static_cast<Access>(cut->enters.size());
+    for (Task task : tasks) {
+      const Access* const own = previous + graph.first[task];
+      const bool whole = graph.aliased[task];
+      uint32_t count = whole ? 0 : static_cast<uint32_t>(cut->after.size());
+      for (Access use = 0; use < uses; ++use) count += own[use] != kBase;
+      edges[task] = count;
+      sum.edges += count;
+      sum.nodes += whole ? 1 : cut->ends.size();
+      sum.places += whole ? 0 : cut->exchange;
+    }
+  });
+  return sum;
+}
+
+// Numbers the nodes of a part.
+void PlaceNodes(const Graph& graph, uint32_t part, const Extent& begin, OperationGraph* operations) {
+  auto node = static_cast<Node>(begin.nodes);
+  auto place = static_cast<uint32_t>(begin.places), edge = static_cast<uint32_t>(begin.edges);
+  for (Task task = graph.PartBegin(part); task < graph.PartEnd(part); ++task) {
+    const TransactionId type = graph.type[task];
+    const OperationGraph::Size& size =
+        operations->sizes[graph.aliased[task] || type == kUnmatched ? graph.types : type];
+    const uint32_t edges = operations->edge[task];
+    operations->first[task] = node;
+    operations->exchange[task] = place;
+    operations->edge[task] = edge;
+    node += size.nodes;
+    place += size.places;
+    edge += edges;
+  }
+  const Node* const first = operations->first.data();
+  Task* const owner = operations->owner.data();
+  Node* const exit = operations->exit.data();
+  const auto whole = [&](Task task) {
+    owner[first[task]] = task;
+    for (Access access = graph.first[task]; access < graph.first[task + 1]; ++access) exit[access] = first[task];
+  };
+  EachGroup(graph, *operations, part, [&](const Operations* cut, std::span<const Task> tasks) {
+    if (cut == nullptr) {
+      std::ranges::for_each(tasks, whole);
+      return;
+    }
+    const uint32_t* const last = cut->exit.data();
+    const auto uses = static_cast<Access>(cut->exit.size());
+    const auto count = static_cast<Node>(cut->ends.size());
+    for (Task task : tasks) {
+      if (graph.aliased[task]) [[unlikely]] {
+        whole(task);
+        continue;
+      }
+      for (Node number = 0; number < count; ++number) owner[first[task] + number] = task;
+      for (Access use = 0; use < uses; ++use) exit[graph.first[task] + use] = first[task] + last[use];
+    }
+  });
+}
+
+// Who waits for whom. The nodes of all earlier accesses have their numbers.
+void PlaceEdges(const Graph& graph, uint32_t part, OperationGraph* operations) {
+  uint32_t* const first = operations->nodes.first.data();
+  Node* const before = operations->nodes.before.data();
+  const Node* const exit = operations->exit.data();
+  const Access* const previous = graph.previous.data();
+  const auto whole = [&](Task task) {
+    uint32_t at = operations->edge[task];
+    first[operations->first[task]] = at;
+    for (Access access = graph.first[task]; access < graph.first[task + 1]; ++access) {
+      if (previous[access] != kBase) before[at++] = exit[previous[access]];
+    }
+  };
+  EachGroup(graph, *operations, part, [&](const Operations* cut, std::span<const Task> tasks) {
+    if (cut == nullptr) {
+      std::ranges::for_each(tasks, whole);
+      return;
+    }
+    for (Task task : tasks) {
+      if (graph.aliased[task]) [[unlikely]] {
+        whole(task);
+        continue;
+      }
+      const Node own = operations->first[task];
+      const Access* const writes = previous + graph.first[task];
+      uint32_t at = operations->edge[task];
+      uint32_t* node = first + own;
+      const uint32_t *enters = cut->enters.data(), *after = cut->after.data();
+      for (const Operations::End& end : cut->ends) {
+        *node++ = at;
+        for (const uint32_t* const last = cut->enters.data() + end.enters; enters != last; ++enters) {
+          if (writes[*enters] != kBase) before[at++] = exit[writes[*enters]];
+        }
+        for (const uint32_t* const last = cut->after.data() + end.after; after != last; ++after)
+          before[at++] = own + *after;
+      }
+    }
+  });
+}
+
+// One node per task: where somebody roams.
+void WholeTransactions(const Graph& graph, OperationGraph* operations) {
+  const Task tasks = graph.tasks;
+  for (Scratch<uint32_t>* numbers : {&operations->owner, &operations->exchange}) numbers->Resize(tasks);
+  operations->exit.Resize(graph.accesses());
+  std::copy_n(graph.owner.begin(), graph.accesses(), operations->exit.begin());
+  for (Task task = 0; task < tasks; ++task) {
+    operations->first[task] = operations->owner[task] = task;
+    operations->exchange[task] = 0;
+  }
+  operations->first[tasks] = tasks;
+  operations->exchange_places = 0;
+  UnitsOfTransactions(graph, &operations->nodes);
 }
 
 }  // namespace
 
-void FindOperations(const Graph& graph, const CodeOf& code_of, OperationGraph* operations) {
+void FindOperations(const Graph& graph, ThreadPool* pool, OperationGraph* operations) {
   const Task tasks = graph.tasks;
   operations->first.Resize(uint64_t{tasks} + 1);
+  if (!graph.roamers.empty()) return WholeTransactions(graph, operations);
+  operations->sizes.assign(graph.types + 1, {1, 0});
+  for (size_t type = 0; type < operations->cuts.size(); ++type) {
+    const Operations* const cut = operations->cuts[type];
+    if (cut != nullptr) operations->sizes[type] = {static_cast<uint32_t>(cut->list.size()), cut->exchange};
+  }
   operations->exchange.Resize(tasks);
-  std::vector<const TransactionCode*> codes(tasks);
-  Node nodes = 0;
-  uint64_t places = 0;
-  for (Task task = 0; task < tasks; ++task) {
-    codes[task] = code_of(task);
-    const bool cut = graph.roamers.empty() && codes[task] != nullptr && !codes[task]->operations->list.empty() &&
-                     !HasAlias(graph, task);
-    operations->first[task] = nodes;
-    operations->exchange[task] = static_cast<uint32_t>(places);
-    nodes += cut ? codes[task]->operations->count() : 1;
-    places += cut ? codes[task]->operations->exchange : 0;
+  operations->edge.Resize(tasks);
+  // How much each part has, where each begins, then the parts themselves.
+  const auto each_part = [&](const auto& body) {
+    const auto some = [&](int64_t from, int64_t to) {
+      for (int64_t part = from; part < to; ++part) body(static_cast<uint32_t>(part));
+    };
+    pool == nullptr ? some(0, graph.parts()) : pool->For(graph.parts(), 1, some);
+  };
+  operations->parts.resize(graph.parts());
+  each_part([&](uint32_t part) { operations->parts[part] = Measure(graph, part, operations); });
+  Extent total;
+  for (Extent& part : operations->parts) {
+    const Extent own = part;
+    part = total;
+    total = {total.nodes + own.nodes, total.edges + own.edges, total.places + own.places};
   }
-  operations->first[tasks] = nodes;
-  operations->exchange_places = places;
-  operations->owner.Resize(nodes);
-  operations->row.Resize(nodes);
-  UnitGraph& units = operations->nodes;
-  units.units = nodes;
-  units.first.Resize(uint64_t{nodes} + 1);
-  // Twice over all: first how many, then which.
-  uint32_t total = 0;
-  for (Task task = 0; task < tasks; ++task) {
-    for (Node node = operations->first[task]; node < operations->first[task + 1]; ++node) {
-      operations->owner[node] = task;
-      operations->row[node] = FirstRow(graph, codes[task], task, operations->Cut(task), node - operations->first[task]);
-      units.first[node] = total;
-      EachBefore(graph, *operations, codes[task], task, node, codes, [&](Node) { ++total; });
-    }
+  if (total.nodes >= kBase || total.edges >= kBase) throw std::length_error("a batch has more than 2^32 operations");
+  operations->owner.Resize(total.nodes);
+  operations->exit.Resize(graph.accesses());
+  operations->exchange_places = total.places;
+  UnitGraph& nodes = operations->nodes;
+  nodes.units = static_cast<UnitId>(total.nodes);
+  nodes.first.Resize(total.nodes + 1);
+  nodes.before.Resize(total.edges);
+  each_part([&](uint32_t part) { PlaceNodes(graph, part, operations->parts[part], operations); });
+  each_part([&](uint32_t part) { PlaceEdges(graph, part, operations); });
+  operations->first[tasks] = nodes.units;
+  nodes.first[nodes.units] = static_cast<uint32_t>(total.edges);
+}
+
+void FindOperations(const Graph& graph, const CodeOf& code_of, OperationGraph* operations) {
+  operations->cuts.assign(graph.types, nullptr);
+  for (Task task = 0; task < graph.tasks; ++task) {
+    const TransactionCode* const code = code_of(task);
+    const TransactionId type = graph.type[task];
+    if (type == kUnmatched) continue;
+    if (code != nullptr && !code->operations->list.empty()) operations->cuts[type] = code->operations.get();
   }
-  units.first[nodes] = total;
-  units.before.Resize(total);
-  for (Node node = 0; node < nodes; ++node) {
-    const Task task = operations->owner[node];
-    uint32_t at = units.first[node];
-    EachBefore(graph, *operations, codes[task], task, node, codes, [&](Node before) { units.before[at++] = before; });
-  }
+  FindOperations(graph, nullptr, operations);
+}
+
+uint64_t ChainGraph::Work::bytes() const {
+  return row.bytes() + chain.bytes() + number.bytes() + next.bytes() + first.bytes() + nodes.bytes() + index.bytes() +
+         low.bytes() + component.bytes() + open.capacity() * sizeof(uint32_t) + path.capacity() * sizeof(Place);
 }
 
 namespace {
@@ -97,149 +210,155 @@ namespace {
 // for smaller ones only.
 class Components {
  public:
-  Components(uint32_t chains, const std::vector<uint32_t>& first, const std::vector<Node>& nodes,
-             const std::vector<uint32_t>& chain_of, const UnitGraph& graph)
-      : first_(first),
-        nodes_(nodes),
-        chain_of_(chain_of),
-        graph_(graph),
-        index_(chains, 0),
-        low_(chains, 0),
-        component_(chains, kOpen) {
+  Components(uint32_t chains, const UnitGraph& graph, ChainGraph::Work* work) : graph_(graph), work_(*work) {
+    for (Scratch<uint32_t>* numbers : {&work_.index, &work_.low, &work_.component}) numbers->Resize(chains);
+    std::ranges::fill(work_.index, 0);
+    std::ranges::fill(work_.component, kOpen);
+    work_.open.clear();
+    work_.path.clear();
     for (uint32_t chain = 0; chain < chains; ++chain) {
-      if (index_[chain] == 0) Visit(chain);
+      if (work_.index[chain] == 0) Visit(chain);
     }
   }
 
-  const std::vector<uint32_t>& component() const { return component_; }
   uint32_t count() const { return count_; }
 
  private:
   static constexpr uint32_t kOpen = 0xFFFFFFFFu;
-
-  // Where a visit of a chain stands: the node, and which of those that it waits for comes next.
-  struct Place {
-    uint32_t chain, node, before;
-  };
+  using Place = ChainGraph::Place;  // where a visit of a chain stands: the node, and which of those before it is next
 
   void Enter(uint32_t chain) {
-    index_[chain] = low_[chain] = ++visited_;
-    open_.push_back(chain);
-    path_.push_back({chain, first_[chain], 0});
+    work_.index[chain] = work_.low[chain] = ++visited_;
+    work_.open.push_back(chain);
+    work_.path.push_back({chain, work_.first[chain], 0});
   }
 
   void Visit(uint32_t root) {
     Enter(root);
-    while (!path_.empty()) {
-      Place& place = path_.back();
+    while (!work_.path.empty()) {
+      Place& place = work_.path.back();
       const uint32_t chain = place.chain;
-      if (place.node == first_[chain + 1]) {
+      if (place.node == work_.first[chain + 1]) {
         Leave(chain);
         continue;
       }
-      const auto before = graph_.Before(nodes_[place.node]);
+      const auto before = graph_.Before(work_.nodes[place.node]);
       if (place.before == before.size()) {
         ++place.node;
         place.before = 0;
         continue;
       }
-      const uint32_t other = chain_of_[before[place.before++]];
-      if (index_[other] == 0) {
+      const uint32_t other = work_.number[before[place.before++]];
+      if (work_.index[other] == 0) {
         Enter(other);
-      } else if (component_[other] == kOpen) {
-        low_[chain] = std::min(low_[chain], index_[other]);
+      } else if (work_.component[other] == kOpen) {
+        work_.low[chain] = std::min(work_.low[chain], work_.index[other]);
       }
     }
   }
 
   void Leave(uint32_t chain) {
-    path_.pop_back();
-    if (!path_.empty()) low_[path_.back().chain] = std::min(low_[path_.back().chain], low_[chain]);
-    if (low_[chain] != index_[chain]) return;
+    work_.path.pop_back();
+    if (!work_.path.empty()) {
+      uint32_t& low = work_.low[work_.path.back().chain];
+      low = std::min(low, work_.low[chain]);
+    }
+    if (work_.low[chain] != work_.index[chain]) return;
     uint32_t member;
     do {
-      member = open_.back();
-      open_.pop_back();
-      component_[member] = count_;
+      member = work_.open.back();
+      work_.open.pop_back();
+      work_.component[member] = count_;
     } while (member != chain);
     ++count_;
   }
 
-  const std::vector<uint32_t>& first_;
-  const std::vector<Node>& nodes_;
-  const std::vector<uint32_t>& chain_of_;
   const UnitGraph& graph_;
-  std::vector<uint32_t> index_, low_, component_;
-  std::vector<uint32_t> open_;
-  std::vector<Place> path_;
+  ChainGraph::Work& work_;
   uint32_t visited_ = 0, count_ = 0;
 };
 
-// The number of each node's chain: that of its first row; a node without rows, or not to be chained, is one of its own.
-std::vector<uint32_t> NumberChains(const Graph& graph, const OperationGraph& operations, const Chained& chained,
-                                   uint32_t* chains) {
-  std::vector<uint32_t> chain_of(operations.nodes.units, kBase);
-  std::vector<std::vector<uint32_t>> by_slot;
-  *chains = 0;
-  for (Node node = 0; node < operations.nodes.units; ++node) {
-    const Access access = operations.row[node];
-    if (access == kBase || !chained(node)) {
-      chain_of[node] = (*chains)++;
+// The first row that each node takes. Calls visit(node, access); kBase: it has none.
+template <class Visit>
+void EachFirstRow(const Graph& graph, const OperationGraph& operations, Visit visit) {
+  const auto hole = [&](Access access) { return (graph.flags[access] & Graph::kHole) != 0; };
+  for (Task task = 0; task < graph.tasks; ++task) {
+    const Access begin = graph.first[task], end = graph.first[task + 1];
+    const Node node = operations.first[task];
+    if (!operations.Cut(task)) {
+      Access access = begin;
+      while (access < end && hole(access)) ++access;
+      visit(node, access < end ? access : kBase);
       continue;
     }
-    const uint16_t table = graph.table[access];
-    if (table >= by_slot.size()) by_slot.resize(table + 1);
-    auto& slots = by_slot[table];
-    const Slot slot = graph.slot[access];
-    if (slot >= slots.size()) slots.resize(std::max<size_t>(slot + 1, 2 * slots.size()), kBase);
-    if (slots[slot] == kBase) slots[slot] = (*chains)++;
-    chain_of[node] = slots[slot];
+    const std::vector<Operation>& list = operations.cuts[graph.type[task]]->list;
+    for (uint32_t number = 0; number < list.size(); ++number) {
+      Access found = kBase;
+      for (uint32_t use : list[number].uses) {
+        if (hole(begin + use)) continue;
+        found = begin + use;
+        break;
+      }
+      visit(node + number, found);
+    }
   }
-  return chain_of;
 }
 
-// Sorts items by a number that each has, keeping their order.
-void SortByNumber(std::span<const uint32_t> number_of, uint32_t numbers, std::vector<uint32_t>* first,
-                  std::vector<uint32_t>* items) {
-  first->assign(uint64_t{numbers} + 1, 0);
-  for (uint32_t number : number_of) ++(*first)[number + 1];
+// The number of each node's chain: that of its first row; a node without rows, or not to be chained, is one of its own.
+uint32_t NumberChains(const Graph& graph, const OperationGraph& operations, const Chained& chained,
+                      ChainGraph::Work* work) {
+  const Access accesses = graph.accesses();
+  work->row.Resize(accesses);
+  work->chain.Resize(accesses);
+  for (Access access = 0; access < accesses; ++access) {
+    const Access earlier = graph.earlier[access];
+    work->row[access] = earlier == kBase ? access : work->row[earlier];
+    work->chain[access] = kBase;
+  }
+  work->number.Resize(operations.nodes.units);
+  uint32_t chains = 0;
+  EachFirstRow(graph, operations, [&](Node node, Access access) {
+    if (access == kBase || !chained(node)) {
+      work->number[node] = chains++;
+      return;
+    }
+    uint32_t& chain = work->chain[work->row[access]];
+    if (chain == kBase) chain = chains++;
+    work->number[node] = chain;
+  });
+  return chains;
+}
+
+// Sorts nodes by the number that each has, keeping their order.
+void SortByNumber(ChainGraph::Work* work, uint32_t numbers, Scratch<uint32_t>* first, Scratch<Node>* nodes) {
+  first->Resize(uint64_t{numbers} + 1);
+  std::ranges::fill(*first, 0);
+  for (uint32_t number : work->number) ++(*first)[number + 1];
   for (uint32_t i = 0; i < numbers; ++i) (*first)[i + 1] += (*first)[i];
-  items->resize(number_of.size());
-  std::vector<uint32_t> next(first->begin(), first->end() - 1);
-  for (uint32_t item = 0; item < number_of.size(); ++item) (*items)[next[number_of[item]]++] = item;
-}
-
-void Keep(const std::vector<uint32_t>& first, const std::vector<Node>& nodes, ChainGraph* chains) {
-  chains->first.Resize(first.size());
-  std::ranges::copy(first, chains->first.begin());
-  chains->nodes.Resize(nodes.size());
-  std::ranges::copy(nodes, chains->nodes.begin());
+  nodes->Resize(work->number.size());
+  work->next.Resize(numbers);
+  std::copy_n(first->begin(), numbers, work->next.begin());
+  for (Node node = 0; node < work->number.size(); ++node) (*nodes)[work->next[work->number[node]]++] = node;
 }
 
 }  // namespace
 
 void FindRawChains(const Graph& graph, const OperationGraph& operations, ChainGraph* chains) {
-  const std::vector<uint32_t> chain_of = NumberChains(graph, operations, [](Node) { return true; }, &chains->rows);
-  std::vector<uint32_t> first;
-  std::vector<Node> nodes;
-  SortByNumber(chain_of, chains->rows, &first, &nodes);
-  Keep(first, nodes, chains);
+  chains->rows = NumberChains(graph, operations, [](Node) { return true; }, &chains->work);
+  SortByNumber(&chains->work, chains->rows, &chains->first, &chains->nodes);
   chains->merged = 0;
   chains->units.units = chains->rows;
 }
 
 void FindChains(const Graph& graph, const OperationGraph& operations, const Chained& chained, ChainGraph* chains) {
-  const std::vector<uint32_t> chain_of = NumberChains(graph, operations, chained, &chains->rows);
-  std::vector<uint32_t> first;
-  std::vector<Node> nodes;
-  SortByNumber(chain_of, chains->rows, &first, &nodes);
-  const Components components(chains->rows, first, nodes, chain_of, operations.nodes);
+  ChainGraph::Work& work = chains->work;
+  chains->rows = NumberChains(graph, operations, chained, &work);
+  SortByNumber(&work, chains->rows, &work.first, &work.nodes);
+  const Components components(chains->rows, operations.nodes, &work);
   const uint32_t units = components.count();
   chains->merged = chains->rows - units;
-  std::vector<uint32_t> unit_of(chain_of.size());
-  for (Node node = 0; node < chain_of.size(); ++node) unit_of[node] = components.component()[chain_of[node]];
-  SortByNumber(unit_of, units, &first, &nodes);
-  Keep(first, nodes, chains);
+  for (uint32_t& number : work.number) number = work.component[number];
+  SortByNumber(&work, units, &chains->first, &chains->nodes);
   UnitGraph& graph_of_units = chains->units;
   graph_of_units.units = units;
   graph_of_units.first.Resize(uint64_t{units} + 1);
@@ -247,9 +366,9 @@ void FindChains(const Graph& graph, const OperationGraph& operations, const Chai
   uint32_t total = 0;
   for (UnitId unit = 0; unit < units; ++unit) {
     graph_of_units.first[unit] = total;
-    for (uint32_t at = first[unit]; at < first[unit + 1]; ++at) {
-      for (Node before : operations.nodes.Before(nodes[at])) {
-        if (unit_of[before] != unit) graph_of_units.before[total++] = unit_of[before];
+    for (uint32_t at = chains->first[unit]; at < chains->first[unit + 1]; ++at) {
+      for (Node before : operations.nodes.Before(chains->nodes[at])) {
+        if (work.number[before] != unit) graph_of_units.before[total++] = work.number[before];
       }
     }
   }

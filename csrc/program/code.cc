@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "program/foresight.h"
 #include "program/operations.h"
+#include "program/parametric.h"
 #include "program/signature.h"
 #include "program/verify.h"
 
@@ -187,23 +189,38 @@ void ReadWindows(Reader* in, Code* code) {
   code->triggers = in->List<TriggerCode>([&] { return ReadTrigger(in); });
 }
 
-constexpr SiteId kNoSite = 0xFFFFFFFFu;
-
 // What the transaction does with rows, as far as its code tells.
 void FindUses(const Code& code, std::span<const TableSpec* const> tables, TransactionCode* transaction) {
-  std::vector<SiteId> site_of(code.registers, kNoSite);  // by register that holds a row
-  for (const RowLoad& load : transaction->rows) site_of[load.dst] = load.site;
+  constexpr SiteId kComputed = 1u << 31;  // and the number of an instruction: no site, but a key that it computes
+  std::vector<std::vector<SiteId>> named_by(code.registers);             // by register that holds a row
+  std::vector<std::vector<SiteId>> collected(transaction->collections);  // by collection
+  for (const RowLoad& load : transaction->rows) named_by[load.dst] = {load.site};
+  const auto add = [](const std::vector<SiteId>& from, std::vector<SiteId>* to) {
+    to->insert(to->end(), from.begin(), from.end());
+  };
   for (SiteId site : transaction->sites) {
     transaction->uses.push_back({site, static_cast<uint16_t>(code.sites[site].table), false});
     transaction->uses_elements |= code.sites[site].of_element;
   }
-  for (const Instruction& one : transaction->instructions) {
-    if (one.op == Op::kRowOfElement) site_of[one.dst] = one.a;
-    if (one.op == Op::kRowOfKey) transaction->computes_keys = true;
+  std::vector<Instruction>& instructions = transaction->instructions;
+  for (uint32_t i = 0; i < instructions.size(); ++i) {
+    const Instruction& one = instructions[i];
+    if (one.op == Op::kRowOfElement) named_by[one.dst] = {one.a};
+    if (one.op == Op::kCollect) add(named_by[one.a], &collected[one.b]);
+    if (one.op == Op::kCollectElements) collected[one.b].push_back(one.a);
+    if (one.op == Op::kChoose) add(collected[one.b], &named_by[one.dst]);
+    if (one.op == Op::kRowOfKey) {
+      transaction->computes_keys = true;
+      named_by[one.dst] = {kComputed | i};
+      instructions[i].c = 0;
+    }
     if (!verify::ChangesRow(one.op) || one.op == Op::kStore) continue;
     if (std::ranges::find(transaction->written, one.aux) == transaction->written.end())
       transaction->written.push_back(one.aux);
-    for (SiteUse& use : transaction->uses) use.writes |= use.site == site_of[one.a];
+    for (SiteUse& use : transaction->uses) use.writes |= std::ranges::count(named_by[one.a], use.site) > 0;
+    for (SiteId name : named_by[one.a]) {
+      if (name & kComputed) instructions[name & ~kComputed].c = 1;
+    }
   }
   for (TableId table : transaction->written) {
     if (tables[table]->keeps_versions) transaction->left.push_back(table);
@@ -250,6 +267,8 @@ Status Code::Decode(std::span<const int64_t> words, std::vector<std::string> str
   for (TransactionCode& one : code.transactions) {
     FindUses(code, tables, &one);
     one.operations = std::make_shared<const Operations>(CutTransaction(code, one));
+    if (one.computes_keys) one.foresight = std::make_shared<const Foresight>(FindForesight(code, one, tables));
+    one.parametric = FindParametricReads(code, one);
   }
   *out = std::move(code);
   return Status::Ok();

@@ -34,7 +34,7 @@ namespace morphspark {
   X(CompareI) X(CompareF) X(CompareD) X(CompareS)                                                            \
   X(And) X(Or) X(Xor) X(Not)                                                                                 \
   X(MinI) X(MaxI) X(MinF) X(MaxF) X(MinD) X(MaxD) X(MinS) X(MaxS)                                            \
-  /* state */                                                                                                \
+  /* state; FindUses puts into the `c` of RowOfKey whether the row may be written */                         \
   X(RowOfElement) X(RowOfKey) X(CheckKey) X(Exists)             \
   X(ReadI) X(ReadB) X(ReadS) X(ReadD) X(WriteI) X(WriteF) X(WriteB) X(WriteS) X(WriteD)                      \
   /* row.column += b: a read, an addition and a write in one */                                              \
@@ -47,6 +47,8 @@ namespace morphspark {
   X(Emit)                                                                                                    \
   /* windows: dst = aggregate b over column c of row a, or of the rows in collection a */                     \
   X(Window) X(Rows) X(Collect) X(WindowOfRows)                                                               \
+  /* candidates: elements of site a, a list, go to collection b; dst = the one with the key of c parts from a on */ \
+  X(CollectElements) X(Choose)                                                                                \
   /* benchmarks: dst = a, after c rounds of arithmetic of kind aux; see bench/work.h */                      \
   X(Work)
 // clang-format on
@@ -70,7 +72,8 @@ enum Failure : uint32_t {
   kListFailure = 8,
   kRequireFailure = 9,
   kUdfFailure = 10,
-  kFailures = 11,
+  kOutsideFailure = 11,
+  kFailures = 12,
 };
 
 enum class Comparison : uint32_t { kEq, kNe, kLt, kLe, kGt, kGe };
@@ -157,6 +160,13 @@ struct Condition {
 };
 
 struct Operations;
+struct Foresight;
+
+// The value, condition or key of what is written to the rows of one use reads those of another; see parametric.h.
+struct ParametricRead {
+  uint32_t write, read;  // site uses
+  bool in_step;          // both are rows of one iteration
+};
 
 struct TransactionCode {
   std::vector<Condition> on;
@@ -176,6 +186,8 @@ struct TransactionCode {
   bool uses_elements = false;                    // a site is named by elements of a list
   bool computes_keys = false;                    // it names rows that are known only when it runs
   std::shared_ptr<const Operations> operations;  // what it is cut into
+  std::shared_ptr<const Foresight> foresight;    // if it computes keys: what tells which
+  std::vector<ParametricRead> parametric;
 };
 
 struct TableSpec;

@@ -707,6 +707,8 @@ void LaneMachine::Step(const Instruction& at, std::span<const int64_t> positions
     case Op::kRows:
     case Op::kCollect:
     case Op::kWindowOfRows:
+    case Op::kCollectElements:
+    case Op::kChoose:
     case Op::kBegin:
     case Op::kAccumulate:
     case Op::kReduce:

@@ -5,8 +5,10 @@
 #include "base/decimal.h"
 #include "bench/work.h"
 #include "program/arithmetic.h"
+#include "program/foresight.h"
 #include "program/row_operations.h"
 #include "state/current_rows.h"
+#include "state/foreseen_rows.h"
 #include "state/planned_rows.h"
 
 namespace morphspark {
@@ -57,6 +59,13 @@ ReasonId Machine<Rows>::Run(const TransactionCode& code, BatchRow row, int64_t p
   if (frame_.scratch_.used() && !frame_.keeps_strings_) frame_.scratch_.Reset();
   Enter(code, row);
   return Execute(code, code.instructions.data(), position);
+}
+
+template <class Rows>
+void Machine<Rows>::Foresee(const TransactionCode& code, BatchRow row, int64_t position) {
+  if (frame_.scratch_.used()) frame_.scratch_.Reset();
+  Enter(code, row);
+  Execute(code, code.foresight->instructions.data(), position);
 }
 
 template <class Rows>
@@ -347,7 +356,9 @@ ReasonId Machine<Rows>::Execute(const TransactionCode& code, const Instruction* 
         break;
       }
       case Op::kRowOfKey:
-        r[at->dst].row = ResolveKey(at->aux, at->a, at->b);
+        r[at->dst].row = WithKey(at->aux, at->a, at->b, [&](auto key) { return rows.Find(at->aux, key, at->c); });
+        if (r[at->dst].row == kUnforeseenKey) [[unlikely]]
+          return kUnforeseen;
         break;
       case Op::kCheckKey:
         FAIL_UNLESS_FINE(CheckKey(r[at->a].row));
@@ -402,6 +413,17 @@ ReasonId Machine<Rows>::Execute(const TransactionCode& code, const Instruction* 
         break;
       case Op::kCollect:
         frame_.collections_[at->b].push_back(r[at->a].row);
+        break;
+      case Op::kCollectElements: {
+        const ColumnView& lists = context_.columns[at->c];
+        if (lists.kind != Kind::kList || lists.IsNull(row_)) break;
+        const ListRange range = lists.List(row_);
+        const RowHandle* const handles = context_.rows[at->a].data() + range.start;
+        frame_.collections_[at->b].insert(frame_.collections_[at->b].end(), handles, handles + range.size);
+        break;
+      }
+      case Op::kChoose:
+        r[at->dst].row = Choose(*at);
         break;
       case Op::kWindowOfRows:
         FAIL_UNLESS_FINE(ReadWindow(code, *at, frame_.collections_[at->a]));
@@ -462,7 +484,7 @@ Failure Machine<Rows>::ReadWindow(const TransactionCode& code, const Instruction
     if (i + 3 * kAhead < rows.size()) history.PrefetchRow(rows_.SlotOf(rows[i + 3 * kAhead]));
     if (i + 2 * kAhead < rows.size()) history.PrefetchPartials(rows_.SlotOf(rows[i + 2 * kAhead]));
     if (i + kAhead < rows.size()) history.PrefetchSums(rows_.SlotOf(rows[i + kAhead]));
-    if (rows[i] == kNullKey) return kKeyFailure;
+    if (const Failure failed = CheckKey(rows[i]); failed != kFine) return failed;
     if (frame_.window_.Meet(rows[i])) rows_.AddVersions(at.aux, at.c, rows[i], &frame_.window_);
   }
   return frame_.window_.Read(&frame_.scratch_, &frame_.registers_[at.dst], &frame_.null_[at.dst]);
@@ -495,17 +517,30 @@ void Machine<Rows>::LoadElements(const Loop& loop, Frame::LoopState* state) {
 }
 
 template <class Rows>
-RowHandle Machine<Rows>::ResolveKey(TableId id, Register first, uint32_t parts) {
+template <class Use>
+RowHandle Machine<Rows>::WithKey(TableId id, Register first, uint32_t parts, Use use) {
   for (Register part = first; part < first + parts; ++part) {
     if (frame_.null_[part]) return kNullKey;
   }
   const Value* values = &frame_.registers_[first];
   const TableSpec& spec = context_.tables[id]->spec();
-  if (parts == 1 && spec.key[0] == Kind::kInt64) return rows_.Find(id, values[0].i);
-  if (parts == 1) return rows_.Find(id, values[0].s);
+  if (parts == 1 && spec.key[0] == Kind::kInt64) return use(values[0].i);
+  if (parts == 1) return use(values[0].s);
   frame_.key_.clear();
   for (uint32_t part = 0; part < parts; ++part) AppendKeyPart(spec.key[part], values[part], &frame_.key_);
-  return rows_.Find(id, Bytes{frame_.key_.data(), frame_.key_.size()});
+  return use(Bytes{frame_.key_.data(), frame_.key_.size()});
+}
+
+// The candidate with the key. Every candidate has a slot, so a key without one is none of them.
+template <class Rows>
+RowHandle Machine<Rows>::Choose(const Instruction& at) {
+  return WithKey(at.aux, at.a, at.c, [&](auto key) {
+    const Slot slot = context_.tables[at.aux]->index().Find(key);
+    for (RowHandle candidate : frame_.collections_[at.b]) {
+      if (candidate < kOutsideKey && rows_.SlotOf(candidate) == slot) return candidate;
+    }
+    return kOutsideKey;
+  });
 }
 
 template <class Rows>
@@ -539,7 +574,10 @@ ReasonId Machine<Rows>::CallHosted(const UserFunction& function, const Instructi
   CallMemory& memory = frame_.calls_;
   UserCall call = memory.Prepare(function, 1, &frame_.scratch_, context_.texts);
   for (uint32_t i = 0; i < at.b; ++i) memory.Set(i, 0, frame_.registers_[at.a + i]);
-  CallHost(function, &call);
+  {
+    const TableDoor::Pause pause(context_.door);  // it may take its time, and looks at no table
+    CallHost(function, &call);
+  }
   if (call.reasons[0] != kNoReason) return call.reasons[0];
   for (uint32_t i = 0; i < at.c; ++i) {
     const Value value = memory.Result(call, i, 0);
@@ -640,5 +678,6 @@ bool Machine<Rows>::Reduce(const Accumulator& accumulator, const Frame::Reducer&
 
 template class Machine<CurrentRows>;
 template class Machine<PlannedRows>;
+template class Machine<ForeseenRows>;
 
 }  // namespace morphspark

@@ -22,11 +22,15 @@
 #include "program/operations.h"
 #include "program/window.h"
 #include "state/table.h"
+#include "state/table_door.h"
 
 namespace morphspark {
 
 // A string grew over the limit: not a transaction's failure but the end of the epoch.
 inline constexpr ReasonId kStringLimit = 0xFFFFFFFFu;
+
+// It named a row that was not foreseen: no failure either, it runs again. See execute/repair.h.
+inline constexpr ReasonId kUnforeseen = 0xFFFFFFFEu;
 
 // What a batch gives to every transaction in it.
 struct BatchContext {
@@ -38,7 +42,8 @@ struct BatchContext {
   uint64_t max_string_bytes;
   ReasonTexts* texts = nullptr;  // where user functions put their reasons
   Times times = {};
-  bool recompute = false;  // windows, for benchmarks
+  bool recompute = false;     // windows, for benchmarks
+  TableDoor* door = nullptr;  // closed by the thread that runs transactions; null: it changes no tables
 };
 
 // What a thread needs to run transactions.
@@ -93,6 +98,8 @@ class Machine {
 
   // Runs a transaction; kNoReason if it succeeded. Its output goes to `position`.
   ReasonId Run(const TransactionCode& code, BatchRow row, int64_t position);
+  // Runs what tells which rows it will name; its Rows hear of them.
+  void Foresee(const TransactionCode& code, BatchRow row, int64_t position);
   // Runs one of its operations. The exchange is the transaction's.
   ReasonId RunOperation(const TransactionCode& code, const Operation& operation, BatchRow row, int64_t position,
                         const Exchange& exchange);
@@ -102,7 +109,10 @@ class Machine {
   ReasonId Execute(const TransactionCode& code, const Instruction* begin, int64_t position);
   bool EnterLoop(const Loop& loop, Frame::LoopState* state);
   void LoadElements(const Loop& loop, Frame::LoopState* state);
-  RowHandle ResolveKey(TableId table, Register first, uint32_t parts);
+  // Calls use(key) with the key in these registers; kNullKey if a part of it is null.
+  template <class Use>
+  RowHandle WithKey(TableId table, Register first, uint32_t parts, Use use);
+  RowHandle Choose(const Instruction& at);
   bool Concat(const Value& a, const Value& b, Value* out);
   ReasonId Call(const Instruction& at);
   ReasonId CallHosted(const UserFunction& function, const Instruction& at);

@@ -33,6 +33,8 @@ bool CanBeCut(Op op) {
     case Op::kRows:
     case Op::kCollect:
     case Op::kWindowOfRows:
+    case Op::kCollectElements:
+    case Op::kChoose:
       return false;
     default:
       return true;
@@ -268,6 +270,21 @@ class Cutter {
       if (exit_[use] == kNone) continue;
       operations->entry[use] = place_of_group[entry_[use]];
       operations->exit[use] = place_of_group[exit_[use]];
+    }
+    Flatten(operations);
+  }
+
+  void Flatten(Operations* operations) const {
+    const auto uses = static_cast<uint32_t>(operations->entry.size());
+    for (uint32_t i = 0; i < operations->list.size(); ++i) {
+      for (uint32_t use = 0; use < uses; ++use) {
+        const bool used = operations->entry[use] <= operations->exit[use];
+        if ((used ? operations->entry[use] : 0) == i) operations->enters.push_back(use);
+      }
+      const std::vector<uint32_t>& after = operations->list[i].after;
+      operations->after.insert(operations->after.end(), after.begin(), after.end());
+      operations->ends.push_back(
+          {static_cast<uint32_t>(operations->enters.size()), static_cast<uint32_t>(operations->after.size())});
     }
   }
 

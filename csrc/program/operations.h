@@ -41,6 +41,15 @@ struct Operations {
   // By site use, as TransactionCode::uses: the first and the last operation on its row. A use without operations has
   // entry > exit.
   std::vector<uint32_t> entry, exit;
+  // What each operation waits for, flat, since planning copies it for every transaction: [i] is the end of operation
+  // i's part of `enters` and of `after`.
+  struct End {
+    uint32_t enters, after;
+  };
+  std::vector<End> ends;
+  std::vector<uint32_t>
+      enters;  // uses by the operation that waits for their rows; those without any wait with the first
+  std::vector<uint32_t> after;  // as Operation::after
 
   uint32_t count() const { return list.empty() ? 1 : static_cast<uint32_t>(list.size()); }
 };

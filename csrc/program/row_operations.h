@@ -7,11 +7,17 @@
 
 namespace morphspark {
 
+inline Failure CheckKey(RowHandle row) {
+  if (row < kOutsideKey) [[likely]]
+    return kFine;
+  return row == kNullKey ? kKeyFailure : kOutsideFailure;
+}
+
 template <Kind kind, class Rows>
 [[gnu::always_inline]] inline Failure ReadColumn(const Rows& rows, TableId table, RowHandle row, ColumnId column,
                                                  Value* out) {
-  if (row == kNullKey) [[unlikely]]
-    return kKeyFailure;
+  if (row >= kOutsideKey) [[unlikely]]
+    return CheckKey(row);
   if (!rows.Readable(table, row)) [[unlikely]]
     return kMissing;
   rows.template Read<kind>(table, row, column, out);
@@ -21,8 +27,8 @@ template <Kind kind, class Rows>
 template <Kind kind, class Rows>
 [[gnu::always_inline]] inline Failure WriteColumn(Rows& rows, TableId table, RowHandle row, ColumnId column,
                                                   const Value& value, bool null) {
-  if (row == kNullKey) [[unlikely]]
-    return kKeyFailure;
+  if (row >= kOutsideKey) [[unlikely]]
+    return CheckKey(row);
   if (null) [[unlikely]]
     return kNull1;
   if (!rows.Readable(table, row)) [[unlikely]]
@@ -37,8 +43,8 @@ template <Kind kind, Change change, class Rows>
 [[gnu::always_inline]] inline Failure UpdateColumn(Rows& rows, TableId table, RowHandle row, ColumnId column,
                                                    const Value& by, bool null) {
   static_assert(kind == Kind::kInt64 || kind == Kind::kFloat64);
-  if (row == kNullKey) [[unlikely]]
-    return kKeyFailure;
+  if (row >= kOutsideKey) [[unlikely]]
+    return CheckKey(row);
   if (!rows.Readable(table, row)) [[unlikely]]
     return kMissing;
   if (null) [[unlikely]]
@@ -58,8 +64,8 @@ template <Kind kind, Change change, class Rows>
 
 template <class Rows>
 Failure InsertRow(Rows& rows, TableId table, RowHandle row) {
-  if (row == kNullKey) [[unlikely]]
-    return kKeyFailure;
+  if (row >= kOutsideKey) [[unlikely]]
+    return CheckKey(row);
   if (rows.Exists(table, row)) return kExistsFailure;
   rows.Insert(table, row);
   return kFine;
@@ -67,12 +73,10 @@ Failure InsertRow(Rows& rows, TableId table, RowHandle row) {
 
 template <class Rows>
 Failure DeleteRow(Rows& rows, TableId table, RowHandle row) {
-  if (row == kNullKey) [[unlikely]]
-    return kKeyFailure;
+  if (row >= kOutsideKey) [[unlikely]]
+    return CheckKey(row);
   rows.Delete(table, row);
   return kFine;
 }
-
-inline Failure CheckKey(RowHandle row) { return row == kNullKey ? kKeyFailure : kFine; }
 
 }  // namespace morphspark

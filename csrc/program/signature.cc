@@ -165,6 +165,7 @@ bool WritesDst(Op op) {
     case Op::kReduce:
     case Op::kWindow:
     case Op::kWindowOfRows:
+    case Op::kChoose:
       return true;
     default:
       return false;

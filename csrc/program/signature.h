@@ -75,8 +75,12 @@ void EachSource(const Instruction& one, Visit visit) {
     case Op::kDecimalUp:
     case Op::kEmit:
       return visit(one.a);
+    case Op::kRowOfKey:
     case Op::kCall:
       for (uint32_t i = 0; i < one.b; ++i) visit(one.a + i);
+      return;
+    case Op::kChoose:
+      for (uint32_t i = 0; i < one.c; ++i) visit(one.a + i);
       return;
     default:
       // Whatever writes to a row has its value in `b`, but for what makes and removes whole rows.

@@ -103,6 +103,9 @@ struct Edge {
   std::optional<Literal> refuted;
 };
 
+// How an operation on a row fails whose handle names none.
+constexpr uint32_t kBadHandle = Bit(kKeyFailure) | Bit(kOutsideFailure);
+
 bool IsValue(Type type) { return type >= Type::kBool && type <= Type::kString; }
 
 const char* NameOf(Op op) {
@@ -330,17 +333,24 @@ class TransactionVerifier {
       case Op::kRowOfElement:
         return FollowRowOfElement(one);
       case Op::kRowOfKey:
-        return FollowRowOfKey(one);
+        ReadKey(one, one.b);
+        return WriteRow(one.dst, one.aux);
+      case Op::kCollectElements:
+        return FollowCollectElements(one);
+      case Op::kChoose:
+        CheckCollection(one, one.b);
+        ReadKey(one, one.c);
+        return WriteRow(one.dst, one.aux);
       case Op::kCheckKey:
         Check(one.a < code_.registers && Written(one.a).type == Type::kRow, "a register holds no row");
-        return CheckReasons(one, Bit(kKeyFailure));
+        return CheckReasons(one, kBadHandle);
       case Op::kExists:
         ReadRow(one);
-        CheckReasons(one, Bit(kKeyFailure));
+        CheckReasons(one, kBadHandle);
         return Write(one.dst, Type::kBool, kMayBeValue);
       case Op::kDelete:
         ReadRow(one);
-        return CheckReasons(one, Bit(kKeyFailure));
+        return CheckReasons(one, kBadHandle);
       case Op::kReadI:
         return FollowRead(one, {Kind::kInt64, Kind::kTimestamp, Kind::kFloat64});
       case Op::kReadB:
@@ -377,12 +387,9 @@ class TransactionVerifier {
         return Put(Collection(one.a), {Type::kReduction, kMayBeValue, one.aux, kAlways});
       case Op::kCollect:
         ReadRow(one);
-        Check(one.b < transaction_.collections && Written(Collection(one.b)).table == one.aux,
-              "a collection is not there");
-        return;
+        return CheckCollection(one, one.b);
       case Op::kWindowOfRows:
-        Check(one.a < transaction_.collections && Written(Collection(one.a)).table == one.aux,
-              "a collection is not there");
+        CheckCollection(one, one.a);
         return FollowWindow(one);
       case Op::kBegin:
         Check(one.a < transaction_.accumulators.size(), "a reduction is not there");
@@ -507,13 +514,19 @@ class TransactionVerifier {
     WriteRow(one.dst, site.table);
   }
 
-  void FollowRowOfKey(const Instruction& one) {
+  void ReadKey(const Instruction& one, uint32_t parts) {
     Check(one.aux < tables_.size(), "a table is not there");
     const std::vector<Kind>& key = tables_[one.aux]->key;
-    Check(one.b == key.size(), "a key has not the parts of its table's");
-    Check(uint64_t{one.a} + one.b <= code_.registers, "a register is not there");
-    for (uint32_t part = 0; part < one.b; ++part) Read(one.a + part, TypeOf(key[part]));
-    WriteRow(one.dst, one.aux);
+    Check(parts == key.size(), "a key has not the parts of its table's");
+    Check(uint64_t{one.a} + parts <= code_.registers, "a register is not there");
+    for (uint32_t part = 0; part < parts; ++part) Read(one.a + part, TypeOf(key[part]));
+  }
+
+  void FollowCollectElements(const Instruction& one) {
+    const Site& site = UsedSite(one.a);
+    Check(site.of_element && site.parts[0] == one.c, "a row is not named by an element");
+    Check(site.table == one.aux, "a register holds no row of this table");
+    CheckCollection(one, one.b);
   }
 
   Kind StoredKind(const Instruction& one) const {
@@ -529,7 +542,7 @@ class TransactionVerifier {
     ReadRow(one);
     const Kind kind = StoredKind(one);
     CheckKind(kind, kinds);
-    CheckReasons(one, Bit(kKeyFailure) | Bit(kMissing));
+    CheckReasons(one, kBadHandle | Bit(kMissing));
     Write(one.dst, TypeOf(kind), kMayBeValue);
   }
 
@@ -537,13 +550,13 @@ class TransactionVerifier {
     ReadRow(one);
     const Kind kind = StoredKind(one);
     CheckKind(kind, kinds);
-    CheckReasons(one, Bit(kKeyFailure) | Bit(kMissing) | failures);
+    CheckReasons(one, kBadHandle | Bit(kMissing) | failures);
     Need(one, &Read(one.b, TypeOf(kind)), kNull1);
   }
 
   void FollowInsert(const Instruction& one) {
     ReadRow(one);
-    CheckReasons(one, Bit(kKeyFailure) | Bit(kExistsFailure));
+    CheckReasons(one, kBadHandle | Bit(kExistsFailure));
     stores_left_ = tables_[one.aux]->columns.size();
   }
 
@@ -563,6 +576,10 @@ class TransactionVerifier {
 
   size_t Collection(uint32_t index) const { return code_.registers + transaction_.accumulators.size() + index; }
 
+  void CheckCollection(const Instruction& one, uint32_t index) {
+    Check(index < transaction_.collections && Written(Collection(index)).table == one.aux, "a collection is not there");
+  }
+
   void FollowWindow(const Instruction& one) {
     Check(one.b < transaction_.windows.size(), "a window is not there");
     Check(one.aux < tables_.size() && tables_[one.aux]->keeps_versions, "a window's table keeps no versions");
@@ -575,7 +592,7 @@ class TransactionVerifier {
     }
     const Type type = TypeOf(window.kind);
     const bool number = type == Type::kFloat || type == Type::kDecimal || window.kind == Kind::kInt64;
-    uint32_t failures = Bit(kKeyFailure);
+    uint32_t failures = kBadHandle;
     switch (window.aggregate) {
       case WindowAggregate::kCount:
       case WindowAggregate::kNunique:

@@ -38,12 +38,12 @@ class CurrentRows {
     reader->Add(tables_[table]->history(), row);
   }
   const History& HistoryOf(TableId table) const { return *tables_[table]->history(); }
-  Slot SlotOf(RowHandle row) const { return row; }
   // The row of a key that only the transaction knows.
   template <class Key>
-  RowHandle Find(TableId table, Key key) {
+  RowHandle Find(TableId table, Key key, bool) {
     return tables_[table]->FindOrAdd(key);
   }
+  Slot SlotOf(RowHandle row) const { return row; }
 
  private:
   const std::unique_ptr<Table>* tables_;

@@ -23,6 +23,7 @@ void BatchVersions::Restart() {
   const Access accesses = graph.accesses();
   next_ = accesses;
   roaming_.clear();
+  roamed_.clear();
   image_.Resize(accesses);
   state_.Resize(accesses);
   source_.Resize(accesses);
@@ -42,7 +43,7 @@ void BatchVersions::Restart() {
 void BatchVersions::StartFromTables() { std::fill(source_.begin(), source_.end(), kBase); }
 
 void BatchVersions::Settle(Task task, bool committed) {
-  if (!roaming_.empty()) [[unlikely]]
+  if (!roaming_.empty() || !roamed_.empty()) [[unlikely]]
     SettleRoaming(committed);
   for (Access access = graph_->first[task]; access < graph_->first[task + 1]; ++access) {
     if (graph_->flags[access] & Graph::kWrites) Publish(access, committed);
@@ -60,7 +61,7 @@ Access BatchVersions::Roam(Task task, TableId table, Slot slot) {
     if (!(graph_->flags[access] & Graph::kWrites)) AddImage(access);  // now it may
     return access;
   }
-  if (next_ >= kNullKey - 1) throw std::length_error("a batch has more than 2^32 accesses");
+  if (next_ >= kHandlesMax - 1) throw std::length_error("a batch has more than 2^32 accesses");
   const Access access = next_++;
   for (auto* numbers : {&graph_->slot, &graph_->owner, &graph_->previous, &image_, &source_}) numbers->Grow(next_);
   for (auto* bytes : {&graph_->flags, &state_}) bytes->Grow(next_);
@@ -75,6 +76,22 @@ Access BatchVersions::Roam(Task task, TableId table, Slot slot) {
   return access;
 }
 
+RowHandle BatchVersions::Foreseen(Task task, TableId table, Slot slot, bool writes, Access* next) const {
+  const Access begin = graph_->first[task], end = graph_->first[task + 1];
+  const auto fits = [&](Access access) {
+    const uint8_t flags = graph_->flags[access];
+    return graph_->slot[access] == slot && graph_->table[access] == table && !(flags & Graph::kHole) &&
+           (!writes || (flags & Graph::kWrites));
+  };
+  if (slot == kNoSlot) return kUnforeseenKey;
+  if (*next < begin || *next >= end || !fits(*next)) {
+    *next = begin;
+    while (*next < end && !fits(*next)) ++*next;
+    if (*next == end) return kUnforeseenKey;
+  }
+  return (*next)++;
+}
+
 // Makes an access one that may write, though the graph does not know it.
 void BatchVersions::AddImage(Access access) {
   const uint64_t word = words_.size();
@@ -86,8 +103,10 @@ void BatchVersions::AddImage(Access access) {
 
 // What it wrote takes the place of what was there before, for everybody behind it.
 void BatchVersions::SettleRoaming(bool committed) {
+  roamed_.clear();
   for (Access access : roaming_) {
     if (!committed || !(state_[access] & kOwned)) continue;
+    roamed_.push_back(access);
     const Access previous = graph_->previous[access];
     if (previous == kBase) {
       InstallOne(access, access);

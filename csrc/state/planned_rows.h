@@ -51,6 +51,11 @@ class BatchVersions {
   void Install();
   // The access of the roaming transaction to a row; a new one if it has none yet. No table keeps versions.
   Access Roam(Task task, TableId table, Slot slot);
+  // What the transaction that was settled last has written by that.
+  const std::vector<Access>& roamed() const { return roamed_; }
+  // The access to a row that was foreseen, or else kUnforeseenKey. `next` is where it is looked for first, and then
+  // one more than where it was.
+  RowHandle Foreseen(Task task, TableId table, Slot slot, bool writes, Access* next) const;
 
   uint64_t bytes() const;
 
@@ -78,7 +83,8 @@ class BatchVersions {
   Stamp first_stamp_ = 0;
   std::span<const std::unique_ptr<Table>> tables_;
   const Planner* planner_;
-  Access next_ = 0;              // number of the next access that is added
+  Access next_ = 0;  // number of the next access that is added
+  std::vector<Access> roamed_;
   std::vector<Access> roaming_;  // of the transaction that roams now: what it may write, beyond what was planned
   Scratch<uint32_t> image_;      // by access: its first word in `words_`
   Scratch<uint8_t> state_;       // by access
@@ -145,7 +151,7 @@ class PlannedRows {
   // Three steps that ask for a row's newest version, to be taken over many rows in turn. Each looks at what the one
   // before it has asked for; the first says if there is more to do.
   [[gnu::always_inline]] bool PrefetchStored(TableId table, RowHandle row) const {
-    if (row == kNullKey) return false;
+    if (row >= kHandlesMax) return false;
     const Access previous = Graph().previous[row];
     if (previous != kBase) {
       Prefetch(&versions_->source_[previous]);
@@ -155,7 +161,7 @@ class PlannedRows {
     return false;
   }
   [[gnu::always_inline]] void PrefetchSource(TableId table, RowHandle row) const {
-    const Access previous = row == kNullKey ? kBase : Graph().previous[row];
+    const Access previous = row >= kHandlesMax ? kBase : Graph().previous[row];
     if (previous == kBase) return;
     const Access source = versions_->source_[previous];
     if (source == kBase) return PrefetchSlot(table, row);
@@ -163,7 +169,7 @@ class PlannedRows {
     Prefetch(&versions_->state_[source]);
   }
   [[gnu::always_inline]] void PrefetchImage(RowHandle row) const {
-    const Access previous = row == kNullKey ? kBase : Graph().previous[row];
+    const Access previous = row >= kHandlesMax ? kBase : Graph().previous[row];
     const Access source = previous == kBase ? kBase : versions_->source_[previous];
     if (source != kBase) Prefetch(Image(source));
   }
@@ -171,15 +177,21 @@ class PlannedRows {
   // What the table keeps of a row, and what transactions of this batch have left since.
   void AddVersions(TableId table, ColumnId column, RowHandle row, WindowReader* reader) const;
   const History& HistoryOf(TableId table) const { return *Stored(table).history(); }
-  Slot SlotOf(RowHandle row) const { return row == kNullKey ? kNoSlot : Graph().slot[row]; }
+  Slot SlotOf(RowHandle row) const { return row >= kHandlesMax ? kNoSlot : Graph().slot[row]; }
 
-  // A row that the transaction names only now. It roams: nobody else runs.
+  // A row that the transaction names only now. If it roams, nobody else runs; else the row must have been foreseen.
   template <class Key>
-  RowHandle Find(TableId table, Key key) {
-    return versions_->Roam(task_, table, versions_->tables_[table]->FindOrAdd(key));
+  RowHandle Find(TableId table, Key key, bool writes) {
+    if (roams_) return versions_->Roam(task_, table, versions_->tables_[table]->FindOrAdd(key));
+    return versions_->Foreseen(task_, table, Stored(table).index().Find(key), writes, &next_);
   }
-  // Which transaction runs next; who roams must know it.
-  void Enter(Task task) { task_ = task; }
+  // Which transaction runs next; who computes keys must know it.
+  void Enter(Task task) {
+    task_ = task;
+    roams_ = all_roam_ || (!Graph().roamers.empty() && Graph().roams(task));
+  }
+  // From now on every transaction roams.
+  void Roam() { all_roam_ = true; }
 
  private:
   const morphspark::Graph& Graph() const { return *versions_->graph_; }
@@ -202,6 +214,8 @@ class PlannedRows {
   BatchVersions* versions_;
   Arena* strings_;
   Task task_ = 0;
+  Access next_ = 0;  // where the next row that was foreseen may be
+  bool roams_ = false, all_roam_ = false;
 };
 
 }  // namespace morphspark

@@ -79,9 +79,9 @@ Slot Table::NextSlot() {
   ReserveMore(&touched_, 1);
   if (!free_.empty()) return free_.back();
   const uint64_t slots = headers_.size() + 1;
-  if (slots > kNullKey) throw std::bad_alloc();
+  if (slots > kHandlesMax) throw std::bad_alloc();
   if (slots * columns_[0].width > columns_[0].bytes.size())
-    Grow(static_cast<Slot>(std::min<uint64_t>(2 * slots, kNullKey)));
+    Grow(static_cast<Slot>(std::min<uint64_t>(2 * slots, kHandlesMax)));
   return static_cast<Slot>(slots - 1);
 }
 

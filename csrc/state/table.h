@@ -212,6 +212,17 @@ class Table {
   ColumnBuffers ExportValues(ColumnId column, std::span<const Slot> slots, ThreadPool* pool = nullptr) const;
   ColumnBuffers ExportDeleted(std::span<const Slot> slots, ThreadPool* pool = nullptr) const;
 
+  // -- what is committed, while an epoch is under way
+
+  // A row as it was before the epoch.
+  struct CommittedRow {
+    Slot slot;
+    const uint8_t* before;  // its columns, packed in the log; null: as the table has them
+  };
+  std::vector<CommittedRow> CommittedRows() const;
+  // Key parts and value columns of those.
+  void ExportCommitted(std::vector<ColumnBuffers>* columns) const;
+
   // -- snapshots
 
   // From now on older versions are shown to this before they go; null: to nobody.

@@ -83,6 +83,42 @@ std::vector<Slot> Table::LiveSlots() const {
   return slots;
 }
 
+std::vector<Table::CommittedRow> Table::CommittedRows() const {
+  std::vector<CommittedRow> rows;
+  rows.reserve(rows_);
+  std::vector<uint64_t> changed(log_.empty() ? 0 : (headers_.size() + 63) / 64);  // a bit by slot
+  EachBefore([&](const VersionHead& head, const uint8_t* columns) {
+    changed[head.slot / 64] |= uint64_t{1} << head.slot % 64;
+    if (head.header & kExistsBit) rows.push_back({head.slot, columns});
+  });
+  for (Slot slot = 0; slot < headers_.size(); ++slot) {
+    if (!Exists(slot)) continue;
+    if (changed.empty() || !(changed[slot / 64] >> slot % 64 & 1)) rows.push_back({slot, nullptr});
+  }
+  return rows;
+}
+
+void Table::ExportCommitted(std::vector<ColumnBuffers>* columns) const {
+  const std::vector<CommittedRow> rows = CommittedRows();
+  std::vector<Slot> slots;
+  slots.reserve(rows.size());
+  for (const CommittedRow& row : rows) slots.push_back(row.slot);
+  for (size_t part = 0; part < spec_.key.size(); ++part) columns->push_back(ExportKey(part, slots));
+  if (log_.empty()) {
+    for (ColumnId column = 0; column < columns_.size(); ++column) columns->push_back(ExportValues(column, slots));
+    return;
+  }
+  uint32_t offset = 0;  // in a packed row
+  for (ColumnId column = 0; column < columns_.size(); ++column) {
+    const auto cell = [&, cells = cells_[column], width = uint64_t{columns_[column].width}](int64_t row) {
+      const CommittedRow& one = rows[row];
+      return one.before ? one.before + offset : cells + one.slot * width;
+    };
+    columns->push_back(ValueColumn(columns_[column].kind, static_cast<int64_t>(rows.size()), cell, nullptr));
+    offset += columns_[column].width;
+  }
+}
+
 std::vector<Slot> Table::ChangedSlots() const {
   std::vector<Slot> slots;
   slots.reserve(std::min<uint64_t>(log_.size() / version_bytes_, headers_.size()));

@@ -28,6 +28,7 @@ BENCHES = {
     "abort": "eager and lazy aborts, over the cost of a write and the share of aborts (Grep & Sum)",
     "nested": "two groups of transactions with a strategy each (Toll Processing)",
     "window": "sums over windows of 100 random keys, over the size of the window and how often they are read",
+    "nondet": "keys computed from what is read, over their share, with and without candidates (Grep & Sum)",
     "regret": "auto against the best fixed strategy, over a grid of workloads",
     "breakdown": "where the time goes: useful, sync, lock, construct, explore, abort; and the speed of planning",
     "memory": "bytes of the graph and of versions, and the peak of an epoch, beside serial",

@@ -16,6 +16,7 @@ know whether a record exists: what is on the disk is then found out by opening t
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -26,10 +27,11 @@ from .workers import Signal, Task, Workers
 
 class Commit:
     def __init__(self, committer: Committer, write: Callable[[], Any], show: Callable[[], None], ahead: bool):
-        self._committer, self._write, self._show, self._ahead = committer, write, show, ahead
+        self._committer, self._write, self._show, self.ahead = committer, write, show, ahead
         self.task: Task[Any] = Task(self._run)  # its result is what `write` returned
         self.shown = Signal()  # or never will be
         self.queued = False  # surely; an interrupt may have come between
+        self._asker = threading.get_ident()
 
     def _run(self) -> Any:
         try:
@@ -39,19 +41,25 @@ class Commit:
             self.shown.set()
 
     def _both_halves(self) -> Any:
-        result = None if self._ahead else self._write()
+        result = None if self.ahead else self._write()
         try:
             self._show()
             self.shown.set()
-            return self._write() if self._ahead else result
+            return self._write() if self.ahead else result
         except BaseException as error:
             self._committer.stop(error)  # what is visible and what is durable are not the same any more
             raise
 
     @property
-    def dropped(self) -> bool:
-        """Whether it never ran and never will, as an interrupt came before it was queued."""
-        return self.task.cancelled or (not self.queued and self.task.cancel())
+    def under_way(self) -> bool:
+        """Whether it can be waited for.
+
+        Not if an interrupt came before it was queued: it never ran, and never will. Only the thread that asked for it
+        can say so; for others it may be queued in the next moment, and is not visible yet.
+        """
+        if not self.queued and self._asker == threading.get_ident():
+            self.task.cancel()  # unless it has begun
+        return (self.queued or self.task.begun) and not self.task.cancelled
 
 
 class Committer:
@@ -91,14 +99,20 @@ class Committer:
     def settle(self) -> None:
         """Wait until every commit that began has ended; forget those that did not begin."""
         for step in list(self._flight):
-            if not step.dropped:
+            if step.under_way:
                 step.task.wait()
         self._forget_over()
+
+    def settle_ahead(self) -> None:
+        """Wait until what is visible, or soon will be, is durable: whoever reads must not see what could be lost."""
+        for step in list(self._flight):
+            if step.ahead and step.under_way:
+                step.task.wait()
 
     def wait_shown(self) -> None:
         """Wait until all commits are visible, durable or not."""
         for step in list(self._flight):
-            if not step.dropped:
+            if step.under_way:
                 step.shown.wait()
         self._forget_over()
 

@@ -96,6 +96,6 @@ def rows_after(history: History, number: int, name: str, make_core: MakeCore, co
         if spec is None:
             names = ", ".join(one.name for one in state.bind.program.tables)
             raise SchemaError(f"{history.store.location} has no table {name!r} then (tables: {names or 'none'})")
-        return state.core.table(spec)
+        return state.core.tables([spec])[0]
     finally:
         state.core.close()

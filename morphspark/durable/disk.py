@@ -16,8 +16,14 @@ _OLD = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # a pipe in i
 
 
 class LocalDisk:
-    def make_folder(self, path: str) -> None:
+    def make_folder(self, path: str) -> list[str]:
+        """With those above it that are not there; the folders that have a new name in them."""
+        grown, missing = [], path
+        while not os.path.isdir(missing) and missing != os.path.dirname(missing):
+            missing = os.path.dirname(missing)
+            grown.append(missing)
         os.makedirs(path, exist_ok=True)
+        return grown
 
     def create(self, path: str) -> Any:
         """A new file, open for writing."""

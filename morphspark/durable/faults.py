@@ -110,10 +110,12 @@ class SimulatedDisk:
         self._folders: dict[str, _Folder] = {}
         self._lock = threading.RLock()
 
-    def make_folder(self, path: str) -> None:
+    def make_folder(self, path: str) -> list[str]:
         with self._lock:
-            for one in _with_parents(path):
-                self._folders.setdefault(one, _Folder())
+            missing = [one for one in _with_parents(path) if one not in self._folders]
+            for one in missing:
+                self._folders[one] = _Folder()
+            return [os.path.dirname(one) for one in missing]
 
     def create(self, path: str) -> _File:
         with self._lock:

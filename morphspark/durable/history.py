@@ -3,6 +3,8 @@
 What a crash can leave is cut without a word: files under unfinished names, data files that no record names, and
 records in front of a gap that a snapshot behind the gap makes superfluous (a deletion that did not end). What a crash
 can't leave is an error that names the file: a record that is cut, damaged, missing, or of another directory.
+Cut, too, is one in front that the next does not follow, if a snapshot makes it superfluous: a writer that slept while
+its successor's retention went by may have created it, and has stopped then (journal.py).
 """
 
 from __future__ import annotations
@@ -118,15 +120,21 @@ def read_history(store: Store) -> History | None:
             if not left:
                 raise StateError(f"{store.location}: {error}; the directory changes faster than it is read") from None
             continue
+        if len(records) > 1 and records[1].previous != records[0].sha256 and _stands_alone(store, records[1:]):
+            records, first = records[1:], first + 1
         check_chain(store, records)
-        history = History(store, records)
-        if next(history.starts(history.last.number), None) is None:
+        if not _stands_alone(store, records):
             raise StateError(
                 f"{store.location}/{record_file(first - 1)} is missing, and no later snapshot makes it superfluous. "
                 f"Nothing was changed. Put the file back from a copy of the directory"
             )
-        return history
+        return History(store, records)
     raise AssertionError("not reached")
+
+
+def _stands_alone(store: Store, records: list[Record]) -> bool:
+    """Whether the state can be had from these records."""
+    return next(History(store, records).starts(records[-1].number), None) is not None
 
 
 def beside_a_writer(history: History, look: Callable[[History], T]) -> tuple[History, T]:

@@ -135,10 +135,15 @@ class Journal:
         history = History(store, [])
         journal = Journal(store, history, config)
         record, data = Record(0, "", uuid.uuid4().hex, journal.writer_id, now_us(), bind).encoded()
-        if not store.put_if_absent(record.file, data):
+        created = store.put_if_absent(record.file, data)
+        found = read_history(store)
+        if found is None:
+            raise UncertainError(
+                f"{store.location}/{record.file} was created and is gone again: somebody deletes records"
+            )
+        # Not ours: another writer was faster; so much so, perhaps, that its retention had deleted number 0 again.
+        if not created or found.first_number != 0 or found.record(0).sha256 != record.sha256:
             journal.close()
-            found = read_history(store)
-            assert found is not None
             return Journal(store, found, config)
         history.add(record)
         return journal
@@ -204,12 +209,25 @@ class Journal:
         try:
             if not self.store.put_if_absent(record.file, data):
                 raise FencedError(self._taken_over(record))
+            self._check_not_cut_off(record)
         except (FencedError, UncertainError) as error:
             self.committer.stop(error)
             raise
         self.history.add(record)
         self._count(body)
         return record
+
+    def _check_not_cut_off(self, record: Record) -> None:
+        """A name may be free because a successor has used it and its retention has deleted it: behind a process that
+        slept that long, the record before is gone, too, as they are deleted in their order."""
+        before = self.history.last
+        try:
+            self.store.read(before.file, 0, 1)
+        except OSError as error:
+            raise UncertainError(
+                f"{self.store.location}/{record.file} was created, but {before.file}, which it follows, can't be read "
+                f"({error}): another writer seems to have taken over long ago"
+            ) from error
 
     def _taken_over(self, record: Record) -> str:
         try:
@@ -256,6 +274,7 @@ class Journal:
                 self._snapshot = None
         elif self._is_due():
             self.committer.settle()  # an image of what is durable, not of what will be
+            self.committer.check_running()
             self._snapshot = self._begin_snapshot(core, progress, types)
 
     def snapshot(self, core: Core, progress: Progress, types: Mapping[str, Type]) -> None:
@@ -318,6 +337,8 @@ class Journal:
         self.committer.run_behind(self._tidy)
 
     def _tidy(self) -> None:
+        if self.committer.stopped is not None or self.history.last.writer != self.writer_id:
+            return  # what looks left over may be named by a record that another writer made meanwhile
         try:
             for name in self._leftovers:  # our first record fenced off whoever might still have given them one
                 self.store.delete(name)

@@ -64,10 +64,15 @@ class SnapshotWriter:
         if self._read_all and not self._waiting:
             return True
         left_s = epoch_seconds * TIME_SHARE
-        while not self._read_all and len(self._waiting) < CHUNKS_WAITING_MAX:
-            left_s -= self._read(left_s)
-            if left_s <= 0:
-                break
+        try:
+            while not self._read_all and len(self._waiting) < CHUNKS_WAITING_MAX:
+                left_s -= self._read(left_s)
+                if left_s <= 0:
+                    break
+        except MemoryError as error:  # of the image: no reason for the epoch to fail
+            log.warning("a snapshot is given up; a later epoch tries again: %s", error)
+            self.give_up()
+            return True
         return False
 
     def finish(self) -> None:

@@ -31,6 +31,10 @@ from .failpoints import reach
 UNFINISHED = ".unfinished"  # how names of files end that have no name of their own yet
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _CONDITIONAL = ("s3", "s3a", "gs", "az", "abfs", "abfss")
+_NO_CONDITION = (
+    "the store does not put an object only if it is absent, so two writers could both commit there; keep the state in "
+    "another store, or switch its conditional puts on"
+)
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 
 
@@ -128,11 +132,11 @@ class LocalStore(Store):
         self._disk = disk or LocalDisk()
 
     def make_folders(self, names: Iterable[str]) -> None:
+        grown = {self.location, os.path.dirname(self.location)}  # also if a crash came before their sync
         for name in names:
-            self._disk.make_folder(self.path(name))
-        if self._fsync:
-            self._disk.sync_folder(self.location)
-            self._disk.sync_folder(os.path.dirname(self.location))
+            grown.update(self._disk.make_folder(self.path(name)))
+        for folder in sorted(grown) if self._fsync else ():
+            self._disk.sync_folder(folder)
 
     def create(self, name: str) -> Writer:
         return _LocalWriter(self._disk, self.path(name), self._fsync, "data")
@@ -246,6 +250,14 @@ class ObjectStore(Store):
     def make_folders(self, names: Iterable[str]) -> None:
         for name in names:
             self._filesystem.create_dir(name)
+            self._check_conditional(f"{name}/{uuid.uuid4().hex}{UNFINISHED}")
+
+    def _check_conditional(self, name: str) -> None:
+        """Some servers take the condition of a put and do not know it."""
+        first, second = self.put_if_absent(name, b"first"), self.put_if_absent(name, b"second")
+        self.delete(name)
+        if not first or second:
+            raise ConfigError(f"{self.location}: {_NO_CONDITION}")
 
     def create(self, name: str) -> Writer:
         return _ObjectWriter(self._filesystem, name)
@@ -262,7 +274,7 @@ class ObjectStore(Store):
         except AlreadyExistsError:
             return self.read(name) == data  # our own, if the put was repeated on the way
         except NotImplementedError as error:
-            raise ConfigError(f"{self.location}: the store has no conditional put, so it is refused") from error
+            raise ConfigError(f"{self.location}: {_NO_CONDITION}") from error
         except Exception as error:
             raise UncertainError(f"{self.location}/{name}: it can't be told whether it exists: {error}") from error
         return True

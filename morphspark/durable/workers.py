@@ -15,7 +15,7 @@ from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
-POLL_S = 0.05  # for a second waiter; the first is woken at once
+POLL_S = 0.05  # for those behind a waiter that was interrupted; all others are woken at once
 
 
 class Signal:
@@ -33,7 +33,8 @@ class Signal:
 
     def wait(self) -> None:
         while not self.is_set:
-            self._lock.acquire(timeout=POLL_S)
+            if self._lock.acquire(timeout=POLL_S):
+                self._lock.release()  # others may wait, too
 
 
 class Task(Generic[T]):
@@ -64,6 +65,10 @@ class Task(Generic[T]):
     def cancel(self) -> bool:
         """True if it has not begun, and never will."""
         return self._taken_by("canceller") == "canceller"
+
+    @property
+    def begun(self) -> bool:
+        return self._owner.get("who") == "worker"
 
     @property
     def cancelled(self) -> bool:

@@ -21,8 +21,8 @@
 
 namespace morphspark::testing {
 
-inline constexpr const char* kFailureNames[kFailures] = {"null0",   "null1",  "null2", "overflow", "division", "key",
-                                                         "missing", "exists", "list",  "require",  "udf"};
+inline constexpr const char* kFailureNames[kFailures] = {
+    "null0", "null1", "null2", "overflow", "division", "key", "missing", "exists", "list", "require", "udf", "outside"};
 
 // A value as the encoding holds it.
 struct Literal {

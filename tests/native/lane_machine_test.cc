@@ -420,9 +420,9 @@ BOOST_AUTO_TEST_CASE(every_operation_on_rows) {
 // Runs after the others: nothing was forgotten.
 BOOST_AUTO_TEST_CASE(no_operation_was_left_out) {
   if (tried.empty()) return;
-  const std::set<Op> not_for_lanes = {Op::kEach,  Op::kEnd,        Op::kRowOfElement, Op::kRowOfKey,
-                                      Op::kBegin, Op::kAccumulate, Op::kReduce,       Op::kWindow,
-                                      Op::kRows,  Op::kCollect,    Op::kWindowOfRows};
+  const std::set<Op> not_for_lanes = {
+      Op::kEach,   Op::kEnd,  Op::kRowOfElement, Op::kRowOfKey,     Op::kBegin,           Op::kAccumulate, Op::kReduce,
+      Op::kWindow, Op::kRows, Op::kCollect,      Op::kWindowOfRows, Op::kCollectElements, Op::kChoose};
   for (uint16_t i = 0; i <= static_cast<uint16_t>(Op::kWork); ++i) {
     const bool expected = !not_for_lanes.contains(static_cast<Op>(i));
     BOOST_TEST(tried.contains(static_cast<Op>(i)) == expected, "op " << i);

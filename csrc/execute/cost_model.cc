@@ -1,0 +1,56 @@
+#include "execute/cost_model.h"
+
+#include <algorithm>
+
+namespace morphspark {
+namespace {
+
+constexpr double kLanesGain = 16;  // at most so many times faster than one by one
+
+// Until they are measured: times what whole transactions take.
+constexpr double kPlanningOfUnit[kUnits] = {1.5, 2, 1, 1};
+constexpr double kDispatchOfUnit[kUnits] = {1.5, 1, 1, 1};
+
+int Index(Unit unit) { return static_cast<int>(unit); }
+
+double SpanOf(Unit unit, const BatchStatistics& statistics) {
+  if (unit == Unit::kOperation) return statistics.operation_span;
+  return unit == Unit::kChain ? statistics.chain_span : statistics.transaction_span;
+}
+
+}  // namespace
+
+double LearnedCosts::Planning(Unit unit) const {
+  const double own = planning[Index(unit)];
+  return own > 0 ? own : kPlanningOfUnit[Index(unit)] * planning[Index(Unit::kTransaction)];
+}
+
+double LearnedCosts::Dispatch(Unit unit) const {
+  const double own = dispatch[Index(unit)];
+  return own > 0 ? own : kDispatchOfUnit[Index(unit)] * dispatch[Index(Unit::kTransaction)];
+}
+
+double PredictAccess(const Strategy& strategy, const BatchStatistics& statistics, const LearnedCosts& costs,
+                     int workers, int64_t transactions) {
+  if (strategy.scheme == Scheme::kSerial) return costs.serial;
+  const double span = std::clamp(SpanOf(strategy.unit, statistics), 0.0, 1.0);
+  const double equal_share = 1.0 / workers;
+  double seconds = costs.Planning(strategy.unit);
+  if (strategy.unit == Unit::kStratum) {
+    // Lanes are those of one stratum.
+    const double gain = std::clamp(1 / std::max(span, 1e-6) * equal_share, 1.0, kLanesGain);
+    const double work = 1 - statistics.lanes + statistics.lanes / gain;
+    seconds += costs.serial * std::max(work * equal_share, span);
+  } else {
+    // What is taken back was done for nothing.
+    const double redone = strategy.cuts() ? statistics.aborts : 0;
+    seconds += (costs.serial * (1 + redone) + costs.Dispatch(strategy.unit)) * std::max(equal_share, span);
+  }
+  if (strategy.exploration == Exploration::kBfs) {
+    const double strata = std::max(span * static_cast<double>(transactions), 1.0);
+    seconds += costs.barrier * strata / (statistics.AccessesEach() * static_cast<double>(transactions));
+  }
+  return seconds;
+}
+
+}  // namespace morphspark

@@ -1,0 +1,36 @@
+// Looks ahead: runs, for each transaction of a batch that computes keys, what these depend on, against the state before
+// the batch. Where nothing of that changes within the batch, the rows are those that the transaction will name.
+#pragma once
+
+#include <deque>
+
+#include "base/thread_pool.h"
+#include "plan/foreseen.h"
+#include "plan/graph.h"
+#include "program/machine.h"
+
+namespace morphspark {
+
+class Foreseer {
+ public:
+  // Some transaction computes keys, and all that do can be looked into.
+  static bool CanLook(const Code& code);
+
+  // Of the transactions at positions [begin, end). `context` has slots for rows. New keys get slots.
+  Foreseen* Look(const PlanInput& input, const BatchContext& context, int64_t begin, int64_t end, ThreadPool* pool);
+
+ private:
+  // A thread's share of the tasks.
+  struct Part {
+    ForeseenNotes notes;
+    std::vector<uint32_t> rows, reads;  // by task: how many it names, and how many its keys depend on
+  };
+  void LookAt(const PlanInput& input, const BatchContext& context, int64_t begin, std::span<const Task> tasks,
+              Part* part) const;
+  void Collect(const BatchContext& context);
+
+  Foreseen foreseen_;
+  std::deque<Part> parts_;
+};
+
+}  // namespace morphspark
