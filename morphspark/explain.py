@@ -93,8 +93,8 @@ class Explanation:
         lines = []
         if roamers := self.counts["roamers"]:
             lines.append(
-                f"keys computed  by {roamers:,} transactions, each of which runs alone: "
-                "the rows behind such keys are known only then, and are not counted"
+                f"keys computed  by {roamers:,} transactions: each stands here as if it ran alone. The rows behind "
+                "such keys are found when the batch runs, and are not counted"
             )
         if windows := self.counts["windows"]:
             lines.append(

@@ -5,6 +5,9 @@ import pytest
 
 import morphspark as ms
 from morphspark.apps import streaming_ledger
+from morphspark.bench.workloads.grep_lists import GrepLists
+from morphspark.bench.workloads.grep_sum import GrepSum
+from morphspark.bench.workloads.ledger import Ledger
 from morphspark.strategy import FIXED, NAMES
 
 
@@ -149,7 +152,7 @@ def test_who_computes_keys_runs_alone():
     events = pa.table({"i": [1, 2, 3], "k": [2, 2, 3]})
     with app.open(config=ms.Config(strategy="ns-explore/f-schedule/e-abort")) as engine:
         explained = engine.explain(events)
-        assert "keys computed  by 3 transactions, each of which runs alone" in str(explained)
+        assert "keys computed  by 3 transactions: each stands here as if it ran alone" in str(explained)
         assert explained.counts["strata"] == [1, 1, 1]
         assert explained.dot().count(", alone") == 3
         engine.process(events)
@@ -198,6 +201,30 @@ def test_every_strategy_reports_its_batches(name):
     if name != "serial":
         assert record["construct_ms"] > 0 and record["plan_operations"] > 2_000
         assert record["graph_bytes"] > 0 and record["version_bytes"] > 0
+
+
+LOOKED_AT = {
+    "ledger": Ledger(events=200, keys=60),
+    "deposits with one asset": Ledger(events=200, keys=60, transfers=0.0, hot=1.0),
+    "sums in circles": GrepSum(events=200, keys=40, length=2, reads=3),
+    "sums without circles": GrepSum(events=200, keys=40, length=1, reads=3, cyclic=False),
+    "lists": GrepLists(events=200, keys=300, length=4),
+}
+
+
+@pytest.mark.parametrize("name", LOOKED_AT)
+def test_a_look_at_a_whole_batch_finds_what_its_graph_has(name):
+    workload = LOOKED_AT[name].workload()
+    with workload.open(ms.Config()) as engine:
+        counts = engine.explain(workload.batch(0)).counts
+    inputs = counts["inputs"]
+    assert inputs["sample"] == counts["transactions"] == 200
+    assert [inputs[kind] for kind in ("td", "pd", "ld")] == [counts[kind] for kind in ("td", "pd", "ld")]
+    operations = counts["operations"]
+    assert inputs["accesses"] * 200 == pytest.approx(operations)
+    assert inputs["operation_span"] * operations == pytest.approx(counts["span"])
+    assert inputs["transaction_span"] * operations == pytest.approx(counts["transaction_span"])
+    assert (inputs["cyclic"] > 0) == (counts["merged_chains"] > 0)
 
 
 def test_auto_says_why():

@@ -22,14 +22,14 @@ constexpr double kPromising = 1.3;          // times the best at first, and it g
 constexpr double kClose = 1.15;             // times the best, and it is tried again now and then
 constexpr double kHopeful = 0.8;            // of the best by the model, and measured
 constexpr double kNotHopeless = 3;          // at most so many times the best: tried again now and then, too
+constexpr double kLostMax = 2;              // times what the model says
 constexpr int kRunsEnough = 2;
-constexpr uint64_t kPatienceMax = 4096;
 constexpr double kSurprise = 1.6;  // times what it was, or one of so many parts
 constexpr int kSurprises = 2;      // in a row
 constexpr double kSomeAborts = 0.02;
 constexpr int64_t kAbortsOver = 1024;  // transactions whose aborts are remembered
 constexpr size_t kContextsMax = 512;
-constexpr double kShrink = 0.5, kGrow = 0.1;  // how fast costs follow what is measured
+constexpr double kGrow = 0.1;  // how fast costs follow what is measured
 
 constexpr std::array<int64_t, 3> kSizes = {8192, 2048, 1 << 16};  // the usual one first
 constexpr int kSerial = 0;
@@ -112,6 +112,15 @@ class Chooser {
     return PredictAccess(Arms()[arm].strategy, statistics_, costs_, situation_.workers, FullSize(arm));
   }
 
+  // The same, if what keeps the best from what it could reach keeps this one, too: uneven shares, waiting.
+  double Expected(int arm, int best) const {
+    const bool alike = best != kSerial && !InLanes(best) && !InLanes(arm);
+    const double lost = alike ? std::clamp(Estimate(best) / Predicted(best), 1.0, kLostMax) : 1;
+    return lost * Predicted(arm);
+  }
+
+  static bool InLanes(int arm) { return Arms()[arm].strategy.unit == Unit::kStratum; }
+
   int Best() const {
     int best = kSerial;
     for (int arm = 0; arm < static_cast<int>(records_.size()); ++arm) {
@@ -123,6 +132,7 @@ class Chooser {
   bool Possible(int arm) const {
     const Arm& one = Arms()[arm];
     if (one.strategy.cuts() && !statistics_.may_cut) return false;
+    if (InLanes(arm) && statistics_.lanes == 0) return false;
     if (!one.resized) return true;
     return situation_.punctuation <= 0 && FullSize(arm) != FullSize(one.leader);
   }
@@ -140,11 +150,11 @@ class Chooser {
       const bool of_best = one.leader == best || (Arms()[best].resized && Arms()[best].leader == one.leader);
       return of_best ? std::optional(kRelatives * least) : std::nullopt;
     }
-    const double predicted = Predicted(arm);
-    if (one.leader < 0) return predicted;
+    const double expected = Expected(arm, best);
+    if (one.leader < 0) return expected;
     if (one.strategy.abort == Abort::kLazy && statistics_.aborts < kSomeAborts) return std::nullopt;
     if (!records_[one.leader].known() || Estimate(one.leader) > kDidWell * least) return std::nullopt;
-    return std::max(predicted, kRelatives * Estimate(one.leader));
+    return std::max(Predicted(arm), kRelatives * Estimate(one.leader));
   }
 
   std::optional<Decision> Trial(int best) const {
@@ -154,8 +164,12 @@ class Chooser {
       if (!Possible(arm)) continue;
       const ArmRecord& record = records_[arm];
       if (record.known()) {
-        const bool once = record.seconds.count() < kRunsEnough && !record.borrowed && arm != best;
-        if (once && Estimate(arm) < kPromising * least) return Decision{arm, FullSize(arm), Why::kTrial, Estimate(arm)};
+        if (record.seconds.count() >= kRunsEnough || record.borrowed || arm == best) continue;
+        if (Estimate(arm) < kPromising * least) return Decision{arm, FullSize(arm), Why::kTrial, Estimate(arm)};
+        // Far from what it should reach: it may have been disturbed.
+        const double expected = Expected(arm, best);
+        if (!Arms()[arm].resized && expected < kHopeful * least)
+          return Decision{arm, TrialSize(arm, expected), Why::kTrial, Estimate(arm)};
         continue;
       }
       const auto hope = Hope(arm, best);
@@ -169,7 +183,7 @@ class Chooser {
   int64_t TrialSize(int arm, double hope) const {
     const Arm& one = Arms()[arm];
     if (one.resized) return FullSize(arm);
-    const int64_t fewest = one.strategy.unit == Unit::kStratum ? kTrialMinInLanes : kTrialMin;
+    const int64_t fewest = InLanes(arm) ? kTrialMinInLanes : kTrialMin;
     return std::min(std::max(fewest, ForSeconds(kTrialSeconds, hope, statistics_)), FullSize(arm));
   }
 
@@ -182,7 +196,7 @@ class Chooser {
       const double own = Estimate(arm);
       if (arm == kSerial)
         return Decision{arm, own < kPromising * least ? FullSize(arm) : SerialLook(), Why::kAgain, own};
-      const bool hopeful = own < kNotHopeless * least && !Arms()[arm].resized && Predicted(arm) < kHopeful * least;
+      const bool hopeful = own < kNotHopeless * least && !Arms()[arm].resized && Expected(arm, best) < kHopeful * least;
       if (own < kClose * least || hopeful) return Decision{arm, FullSize(arm), Why::kAgain, own};
     }
     return std::nullopt;
@@ -194,12 +208,11 @@ class Chooser {
   const Situation& situation_;
 };
 
-// Costs are at least what they are: what disturbs adds to them.
+// Down at once, up slowly: what disturbs adds to costs, and takes nothing away.
 void Follow(double measured, double* cost) {
   if (measured <= 0) return;
-  if (*cost <= 0) *cost = measured;
-  const double step = measured - *cost;
-  *cost += step < 0 ? kShrink * step : kGrow * std::min(step, *cost);
+  if (*cost <= 0 || measured < *cost) *cost = measured;
+  *cost += kGrow * std::min(measured - *cost, *cost);
 }
 
 }  // namespace
@@ -286,7 +299,8 @@ Adviser::Advice Adviser::Next(const BatchStatistics& looked, int workers, int64_
   const Context& context = Enter(key);
   const Recent& serial = context.records[kSerial].seconds;
   inputs.costs.serial = serial.count() > 0 ? serial.Estimate() : transaction_.Estimate() / accesses;
-  const Situation situation{workers, punctuation, decisions_, calibrations_ >= kCalibrations};
+  const bool calibrated = calibrations_ >= kCalibrations && decisions_ - planned_last_ < calibration_patience_;
+  const Situation situation{workers, punctuation, decisions_, calibrated};
   const Decision decision = Decide(inputs.statistics, inputs.costs, context.records, situation);
   int64_t transactions = std::min(decision.transactions, limit);
   // What would be left is too little work for a batch of its own.
@@ -336,8 +350,9 @@ void Adviser::Learn(const Advice& advice, const BatchReport& report, int workers
   unlooked_ -= report.seconds;
   if (advice.strategy.scheme == Scheme::kSerial) transaction_.Add(report.seconds / transactions);
   if (report.accesses > 0 && advice.strategy.scheme == Scheme::kExplore) LearnCosts(advice, report, workers);
+  if (advice.strategy.scheme != Scheme::kSerial) planned_last_ = decisions_;
   if (advice.why == Why::kCalibration) {
-    ++calibrations_;
+    if (++calibrations_ > kCalibrations) calibration_patience_ = std::min(2 * calibration_patience_, kPatienceMax);
     return;  // too small to tell what the arm can do
   }
   const auto found = contexts_.find(advice.context);

@@ -8,7 +8,9 @@
 //     Decide(statistics, learned costs, records) → decision             a pure function
 //
 //   first look     nothing is known: a few transactions in order
-//   calibration    what planning costs on this machine: one small batch, whatever may come of it
+//   calibration    what planning costs on this machine: a small batch, whatever may come of it; again, ever more
+//   rarely,
+//                  where nothing is planned for long
 //   trial          an arm that was never run, if it could win by the model (cost_model.h), the most promising first.
 //                  Relatives of an arm (another exploration, l-abort) are tried if that did well, sizes for the best
 //   again          arms that were close, and `serial` in any case, a few transactions of it; ever more rarely
@@ -97,6 +99,8 @@ Decision Decide(const BatchStatistics& statistics, const LearnedCosts& costs, st
 
 class Adviser {
  public:
+  static constexpr uint64_t kPatienceMax = 4096;
+
   struct Advice {
     Strategy strategy;
     int64_t transactions;
@@ -134,6 +138,8 @@ class Adviser {
   LearnedCosts costs_;  // `serial`: of the last context
   Recent transaction_;  // seconds of one in order, whatever it does
   int calibrations_ = 0;
+  uint64_t planned_last_ = 0;           // decision in which a graph was made last
+  uint64_t calibration_patience_ = 64;  // decisions without one, until what it costs is measured again
   double aborts_ = 0;
   std::optional<Advice> last_best_;  // may be repeated without a look
   double unlooked_ = 0;              // seconds that may be run so

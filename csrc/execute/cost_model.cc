@@ -39,8 +39,9 @@ double PredictAccess(const Strategy& strategy, const BatchStatistics& statistics
   if (strategy.unit == Unit::kStratum) {
     // Lanes are those of one stratum.
     const double gain = std::clamp(1 / std::max(span, 1e-6) * equal_share, 1.0, kLanesGain);
-    const double work = 1 - statistics.lanes + statistics.lanes / gain;
-    seconds += costs.serial * std::max(work * equal_share, span);
+    const double one_by_one = (costs.serial + costs.Dispatch(Unit::kTransaction)) * (1 - statistics.lanes);
+    const double in_lanes = costs.serial * statistics.lanes / gain;
+    seconds += std::max((one_by_one + in_lanes) * equal_share, costs.serial * span);
   } else {
     // What is taken back was done for nothing.
     const double redone = strategy.cuts() ? statistics.aborts : 0;

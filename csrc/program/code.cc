@@ -229,10 +229,6 @@ void FindUses(const Code& code, std::span<const TableSpec* const> tables, Transa
 
 }  // namespace
 
-bool Code::uses_windows() const {
-  return !triggers.empty() || std::ranges::any_of(transactions, [](const auto& one) { return !one.windows.empty(); });
-}
-
 Status Code::Decode(std::span<const int64_t> words, std::vector<std::string> strings,
                     std::span<const TableSpec* const> tables, Code* out) {
   Reader in(words);

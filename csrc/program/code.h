@@ -187,7 +187,7 @@ struct TransactionCode {
   bool computes_keys = false;                    // it names rows that are known only when it runs
   std::shared_ptr<const Operations> operations;  // what it is cut into
   std::shared_ptr<const Foresight> foresight;    // if it computes keys: what tells which
-  std::vector<ParametricRead> parametric;
+  std::vector<ParametricRead> parametric;        // what its writes read
 };
 
 struct TableSpec;
@@ -225,8 +225,6 @@ struct Code {
   std::vector<Kind> constant_kinds;
   std::vector<std::string> strings;  // what string constants point to
   uint32_t registers = 0;
-
-  bool uses_windows() const;
 
   // Reads the encoding of lower.py. `tables` are those that the program will run on.
   static Status Decode(std::span<const int64_t> words, std::vector<std::string> strings,

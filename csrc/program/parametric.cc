@@ -81,6 +81,7 @@ class Follower {
         if (use_of_[one.dst] != kNone) loop_of_[use_of_[one.dst]] = one.b;
         break;
       case Op::kRowOfKey:
+      case Op::kChoose:
         use_of_[one.dst] = kNone;  // known only when it runs
         break;
       case Op::kAccumulate:

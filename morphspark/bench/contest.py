@@ -3,7 +3,8 @@
     first batch       everybody runs it, unmeasured, and must give the same results and the same state
     trial             who is fixed runs a turn that only tells who is too slow to go on (where a suite wants that)
     learning          `auto` alone runs a few batches; a stream is long, and it has learned when it counts
-    turns             everybody runs the same batches, one contestant after the other, and someone else begins each time
+    turns             everybody runs the same batches, one contestant after the other, in another order each time: who
+                      always came behind the same one would find its traces in the caches and in the cores' clocks
 
 What is measured is the execute stage (planning, scheduling and execution: what strategies differ in) and the wall time
 of `engine.process`.
@@ -12,6 +13,7 @@ of `engine.process`.
 from __future__ import annotations
 
 import itertools
+import random
 import statistics
 import threading
 import time
@@ -186,6 +188,11 @@ def _too_slow(
     return [name for name, own in seconds.items() if own > limit]
 
 
+def shuffled(contestants: Sequence[Contestant], turn: int) -> list[Contestant]:
+    """In an order that depends on the turn alone."""
+    return random.Random(turn).sample(contestants, len(contestants))
+
+
 def _take_turns(
     workload: Workload,
     contestants: Sequence[Contestant],
@@ -200,8 +207,7 @@ def _take_turns(
     while turn % 2 or (share := turns.done(turn, time.perf_counter() - started)) < 1:  # as many odd as even turns
         bar.within(share)
         own = [workload.batch(next(numbers)) for _ in range(batches)]
-        first = turn % len(contestants)
-        for contestant in (*contestants[first:], *contestants[:first]):
+        for contestant in shuffled(contestants, turn):
             samples = [contestant.process(batch) for batch in own]
             execute_s = sum(sample.execute_s for sample in samples)
             wall_s = sum(sample.wall_s for sample in samples)

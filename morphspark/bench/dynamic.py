@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from morphspark.bench import chart, lineup, observe
-from morphspark.bench.contest import EVEN, ODD, OneEngine, Sample, first_batch
+from morphspark.bench.contest import EVEN, ODD, OneEngine, Sample, first_batch, shuffled
 from morphspark.bench.progress_bar import ProgressBar
 from morphspark.bench.report import Report
 from morphspark.bench.scale import Scale
@@ -65,8 +65,7 @@ def _stream(phases: Phases, names: Sequence[str], bar: ProgressBar) -> Stream:
         for number in range(1, len(phases)):
             bar.step(PHASES[phases.phase(number)].name)
             batch = workload.batch(number)
-            for place in range(len(contestants)):
-                contestant = contestants[(number + place) % len(contestants)]
+            for contestant in shuffled(contestants, number):
                 if number >= phases.warm_up:
                     samples[contestant.name].append(contestant.process(batch))
                 elif contestant.learns:

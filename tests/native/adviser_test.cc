@@ -180,16 +180,16 @@ BOOST_AUTO_TEST_CASE(it_finds_the_size_of_batches) {
   BatchStatistics statistics = Scattered(200'000);
   statistics.lanes = 0;
   std::vector<ArmRecord> records = Records({{0, {serial, serial}}, {joins, {0.56e-6, 0.56e-6}}});
-  // Smaller and larger ones are tried, each twice if it is close, then the best is taken.
+  // Smaller and larger ones are tried, twice if one is close, then the best is taken.
   std::vector<int64_t> tried;
   for (int i = 0; i < 8; ++i) {
     const Decision decision = Ask(statistics, costs, records);
     if (decision.why == Why::kBest) break;
     BOOST_TEST(Arms()[decision.arm].resized);
     tried.push_back(decision.transactions);
-    records[decision.arm].seconds.Add(Arms()[decision.arm].transactions > 10'000 ? 0.53e-6 : 0.7e-6);
+    records[decision.arm].seconds.Add(Arms()[decision.arm].transactions > 10'000 ? 0.53e-6 : 0.8e-6);
   }
-  BOOST_TEST((tried == std::vector<int64_t>{2'041, 66'667, 66'667}));
+  BOOST_TEST((tried == std::vector<int64_t>{2'041, 66'667}));
   const Decision best = Ask(statistics, costs, records);
   BOOST_TEST((best.why == Why::kBest && best.transactions == 66'667 && IsJoins(Arms()[best.arm].strategy)));
   // Equal parts, whatever the epoch's size; and none if the user says how large batches are.
@@ -212,11 +212,9 @@ BOOST_AUTO_TEST_CASE(one_disturbed_measurement_says_nothing) {
     BOOST_TEST((decision.arm == 0 && decision.why == Why::kBest));
   }
   // Even if it was disturbed all the time, it is measured again soon, on few transactions.
-  const auto records = Records({{0, {9 * serial, 9 * serial, 9 * serial}},
-                                {columns, {6 * serial, 6 * serial}},
-                                {columns + 1, {9 * serial, 9 * serial}},
-                                {columns + 2, {9 * serial, 9 * serial}}},
-                               100);
+  std::vector<Measured> measured = SizesOf(ArmOf(Exploration::kNs, Unit::kTransaction), 6 * serial);
+  measured.push_back({0, {9 * serial, 9 * serial, 9 * serial}});
+  const auto records = Records(measured, 100);
   LearnedCosts disturbed = costs;
   disturbed.serial = 9 * serial;
   BatchStatistics no_lanes = Scattered();
@@ -291,6 +289,8 @@ class Stream {
         report.accesses = 2 * advice.transactions;
         report.plan = costs.planning * 2 * times;
         report.explore = std::max(report.seconds - report.plan, 0.0);
+        // Workers are busy for as long as the work takes, and a bit.
+        report.waiting = std::max(report.explore * workers_ - (costs.serial + 2 * 20e-9) * times, 0.0);
       }
       adviser_.Learn(advice, report, workers_);
     }
@@ -339,10 +339,15 @@ BOOST_AUTO_TEST_CASE(it_looks_then_calibrates_then_chooses) {
 BOOST_AUTO_TEST_CASE(where_functions_are_cheap_nothing_but_serial_is_tried) {
   Stream stream;
   stream.Epoch(kCheap);
+  int64_t planned = 0;  // transactions, to learn what it costs
   for (int epoch = 0; epoch < 200; ++epoch) {
-    for (const auto& advice : stream.Epoch(kCheap)) BOOST_REQUIRE(IsSerial(advice.strategy));
+    for (const auto& advice : stream.Epoch(kCheap)) {
+      BOOST_REQUIRE((IsSerial(advice.strategy) || advice.why == Why::kCalibration));
+      if (!IsSerial(advice.strategy)) planned += advice.transactions;
+    }
   }
-  BOOST_TEST(stream.looks() < 60);
+  BOOST_TEST(planned < 200 * kEpoch / 1000);
+  BOOST_TEST(2 * stream.looks() < stream.batches());
 }
 
 BOOST_AUTO_TEST_CASE(planning_is_measured_on_the_machine) {
@@ -389,6 +394,7 @@ BOOST_AUTO_TEST_CASE(a_batch_that_was_disturbed_is_not_the_end) {
       for (int epoch = 0; epoch < 40; ++epoch) {
         for (const auto& advice : stream.Epoch(costs, Scattered(5'000))) right_ones += advice.strategy == right;
       }
+      BOOST_TEST_INFO("serial " << costs.serial << ", batch " << disturbed);
       BOOST_TEST(right_ones >= 36);
     }
   }

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 import morphspark as ms
 from morphspark.apps import streaming_ledger
@@ -20,6 +22,7 @@ class Ledger:
     theta: float = 0.2
     aborts: float = 0.01
     transfers: float = 0.5  # the other transactions are deposits
+    hot: float = 0.0  # share of events with one and the same asset, while accounts are scattered
     cost: Cost = FREE
     seed: int = 7
 
@@ -29,9 +32,16 @@ class Ledger:
     def generate(self, rows: int, first: int) -> pa.Table:
         # Only transfers can abort.
         of_transfers = min(1.0, self.aborts / self.transfers) if self.transfers else 0.0
-        return streaming_ledger.generate(
+        events = streaming_ledger.generate(
             rows, self.keys, self.theta, self.transfers, of_transfers, self.seed, first
         )  # fmt: skip
+        return self._heated(events, first) if self.hot else events
+
+    def _heated(self, events: pa.Table, first: int) -> pa.Table:
+        hot = np.random.default_rng([self.seed, first, 1]).random(events.num_rows) < self.hot
+        one = streaming_ledger.initial_state(self.keys)["assets"]["key"][0]
+        assets = pc.if_else(pa.array(hot), one, events["asset"])
+        return events.set_column(events.column_names.index("asset"), "asset", assets)
 
 
 def build(cost: Cost) -> ms.App:
