@@ -595,6 +595,7 @@ cdef class Epoch:
                 "units": one.units,
                 "strata": one.levels,
                 "redone": one.redone,
+                "threads": one.workers,
                 "plan_ms": one.plan * 1e3,
                 "construct_ms": one.construct * 1e3,
                 "explore_ms": one.explore * 1e3,

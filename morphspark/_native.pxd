@@ -162,6 +162,7 @@ cdef extern from "execute/planned_run.h" namespace "morphspark" nogil:
         DecisionInputs inputs
         int64_t accesses, dependencies, redone
         uint32_t levels, units
+        int workers
         double plan, construct, explore, waiting, useful, redo, install
         uint64_t graph_bytes, version_bytes
 

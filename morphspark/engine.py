@@ -682,7 +682,7 @@ class Engine:
                 "total_ms": clock.total_ms(),
                 **clock.laps_ms,
                 **{f"core_{stage}_ms": seconds * 1e3 for stage, seconds in outcome.seconds.items()},
-                **breakdown(outcome.batches, self.config.thread_count),
+                **breakdown(outcome.batches),
                 "python": dict(outcome.python),
                 "batches": list(outcome.batches),
             }

@@ -46,15 +46,18 @@ def main_strategy(batches: Sequence[Mapping[str, Any]]) -> str:
     return max(events, key=events.__getitem__, default="serial")
 
 
-def breakdown(batches: Sequence[Mapping[str, Any]], threads: int) -> dict[str, float]:
-    """Where the threads' time went, added up over them, and what the graph took.
+def breakdown(batches: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Where the threads' time went, and what the graph took.
+
+    The six parts are times of threads, added up over those of a batch: one with `serial`, else all.
+    Together they are each batch's time on the clock × its threads.
 
     useful     inside transactions; with Config(observe=False) what exploring took is in it
-    sync       waiting for a barrier, or for what another thread does
+    sync       waiting for a barrier, for what another thread does, or for its end
     lock       waiting for a ticket of the ordered schemes
-    construct  planning, building units, installing versions
+    construct  planning, building units, installing versions; who has nothing to do meanwhile is counted, too
     explore    finding the next unit
-    abort      taking back and running again
+    abort      taking back and running again, and waiting for that
     """
     sums = dict.fromkeys(("useful_ms", "sync_ms", "lock_ms", "construct_ms", "explore_ms", "abort_ms"), 0.0)
     sums.update(plan_operations=0, plan_ms=0.0, graph_bytes=0, version_bytes=0, peak_bytes=0)
@@ -62,13 +65,15 @@ def breakdown(batches: Sequence[Mapping[str, Any]], threads: int) -> dict[str, f
         if one["strategy"] == "serial":
             sums["useful_ms"] += one["measured_ms"]
             continue
-        working = one["explore_ms"] * threads - one["waiting_ms"]
-        useful = one["useful_ms"] or working
+        threads = one["threads"]
+        waiting = min(one["waiting_ms"], one["explore_ms"] * threads)
+        working = one["explore_ms"] * threads - waiting
+        useful = min(one["useful_ms"] or working, working)
         sums["useful_ms"] += useful
-        sums["explore_ms"] += max(working - useful, 0.0)
-        sums["lock_ms" if one["strategy"] in TICKET_SCHEMES else "sync_ms"] += one["waiting_ms"]
-        sums["construct_ms"] += one["plan_ms"] + one["construct_ms"] + one["install_ms"]
-        sums["abort_ms"] += one["redo_ms"]
+        sums["explore_ms"] += working - useful
+        sums["lock_ms" if one["strategy"] in TICKET_SCHEMES else "sync_ms"] += waiting
+        sums["abort_ms"] += one["redo_ms"] * threads
+        sums["construct_ms"] += (one["measured_ms"] - one["explore_ms"] - one["redo_ms"]) * threads
         sums["plan_operations"] += one["operations"]
         sums["plan_ms"] += one["plan_ms"]
         for name in ("graph_bytes", "version_bytes"):

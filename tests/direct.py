@@ -19,6 +19,9 @@ from morphspark.types import FLOAT64, Type
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 
 
+OUTSIDE = ("outside",)  # in place of a key that is none of its candidates
+
+
 class Abort(Exception):
     """With the beginning of the reason: the code, or for a require all of it."""
 
@@ -187,7 +190,7 @@ class Run:
                 self.statement(statement)
 
     def bound(self, value: m.Expr | m.RowOf) -> Any:
-        return self.keys(value.keys or ()) if isinstance(value, m.RowOf) else self.value(value)
+        return self.key(value) if isinstance(value, m.RowOf) else self.value(value)
 
     def statement(self, statement: Any) -> None:
         if isinstance(statement, m.Write):
@@ -237,9 +240,20 @@ class Run:
         return tuple(self.value(part) for part in parts_)
 
     def key(self, row: m.RowOf) -> tuple:
-        return self.names[row.handle] if row.handle else self.keys(row.keys or ())
+        if row.handle:
+            return self.names[row.handle]
+        key = self.keys(row.keys or ())
+        if row.among is None:
+            return key
+        if isinstance(row.among, m.Col):
+            candidates = [(one,) for one in self.event[row.among.name] or []]
+        else:
+            candidates = [self.keys(one) for one in row.among]
+        return key if None in key or key in candidates else OUTSIDE
 
     def current(self, table: str, key: tuple) -> dict[str, Any] | None:
+        if key is OUTSIDE:
+            raise Abort(f"outside: {table}")
         if None in key:
             raise Abort("key")
         return self.writes[table, key] if (table, key) in self.writes else self.state[table].get(key)
@@ -303,8 +317,8 @@ class Run:
     def window(self, node: m.Window) -> Any:
         table = node.row.table
         keys = [self.key(node.row)] if node.rows is None else [(one,) for one in self.event[node.rows.name] or []]
-        if any(None in key for key in keys):
-            raise Abort("key")
+        for key in keys:
+            self.current(table, key)
         found = []
         for rank, key in enumerate(dict.fromkeys(keys)):
             found += [(number, rank, time, row) for number, time, row in self.versions.get((table, key), [])]

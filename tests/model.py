@@ -42,11 +42,19 @@ class Var(Expr):
 
 @dataclass(frozen=True)
 class RowOf:
-    """table[key, …], or a handle bound to it before (then `keys` is None)."""
+    """table[key, …], or a handle bound to it before (then `keys` is None).
+
+    With `among` the key is one of its candidates: those of a list column, or keys one by one.
+    """
 
     table: str
     keys: tuple[Expr, ...] | None
     handle: str = ""
+    among: Col | tuple[tuple[Expr, ...], ...] | None = None
+
+    @property
+    def candidates(self) -> list[Expr]:
+        return [self.among] if isinstance(self.among, Col) else [part for one in self.among or () for part in one]
 
 
 @dataclass(frozen=True)
@@ -267,7 +275,7 @@ def window_type(kind: str, column: Type) -> Type:
 def walk(node: Any, side: bool = False):
     """Every expression in a tree, with whether it stands in a side of ms.where."""
     if isinstance(node, RowOf):
-        for key in node.keys or ():
+        for key in (*(node.keys or ()), *node.candidates):
             yield from walk(key, side)
         if node.handle:
             yield Var(Type("row"), node.handle), side
@@ -407,6 +415,14 @@ def _statement_line(statement: Any) -> str:
     return f"for {', '.join(statement.names)} in ms.each({', '.join(map(text, statement.lists))}):"
 
 
+def _row_key(row: RowOf) -> str:
+    assert row.keys is not None
+    if row.among is None:
+        return ", ".join(map(text, row.keys))
+    among = text(row.among) if isinstance(row.among, Col) else f"[{', '.join(map(_key, row.among))}]"
+    return f"ms.key({_key(row.keys)}, among={among})"
+
+
 def _key(keys: tuple[Expr, ...]) -> str:
     return text(keys[0]) if len(keys) == 1 else "(" + ", ".join(map(text, keys)) + ")"
 
@@ -419,7 +435,7 @@ def text(node: Any) -> str:
     if isinstance(node, Var):
         return node.name
     if isinstance(node, RowOf):
-        return node.handle or f"{node.table}[{', '.join(map(text, node.keys or ()))}]"
+        return node.handle or f"{node.table}[{_row_key(node)}]"
     if isinstance(node, Read):
         return f"{text(node.row)}.{node.column}"
     if isinstance(node, Exists):

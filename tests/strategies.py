@@ -273,7 +273,24 @@ class AppMaker:
         handles = [one for one in self.handles if one.table == table.name]
         if handles and not plain and self.choose.maybe(2):
             return self.choose.pick(handles)
+        if self.choose.maybe(6):
+            return m.RowOf(table.name, self.key(table), among=self.among(table))
         return m.RowOf(table.name, self.key(table, plain))
+
+    def among(self, table: m.TableModel) -> Any:
+        """Candidates that the event names."""
+        element = dict(table.key).get("key")
+        if element is not None and self.choose.maybe(2):
+            return m.Col(list_of(element), self.choose.pick([n for n, k in EVENT_COLUMNS.items() if k == list_of(element)]))
+        return tuple(tuple(self.candidate(kind) for _, kind in table.key) for _ in range(self.choose.pick([2, 1, 3, 0])))
+
+    def candidate(self, kind: Type) -> m.Expr:
+        if self.choose.maybe(3):
+            return m.Const(kind, self.choose.pick([*KEYS[kind][:3], None]))
+        name = self.choose.pick([name for name, one in KEY_COLUMNS.items() if one == kind])
+        if kind == STRING and self.choose.maybe(4):
+            return m.Op(STRING, "+", (m.Col(STRING, name), m.Const(STRING, "b")))
+        return m.Col(kind, name)
 
     def key(self, table: m.TableModel, plain: bool = False) -> tuple[m.Expr, ...]:
         return tuple(self.key_part(kind, plain) for _, kind in table.key)

@@ -37,7 +37,7 @@ SUITES = {
     "window": ["size_ratio", "trigger_ratio", "vs_recompute"],
     "nondet": ["with_among", "without"],
     "regret": ["mean", "share_090", "min"],
-    "breakdown": ["plan_mops_per_core"],
+    "breakdown": ["plan_mops_per_core", "plan_mops_per_core_of_transactions"],
     "memory": ["peak_vs_serial", "graph_bytes_per_operation", "bytes_per_version"],
     "udf": [
         "numba_vs_builtin",

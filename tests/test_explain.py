@@ -189,7 +189,7 @@ def test_windows_are_explained():
 
 @pytest.mark.parametrize("name", FIXED)
 def test_every_strategy_reports_its_batches(name):
-    events = streaming_ledger.generate(1_000, 50)
+    events = streaming_ledger.generate(1_000, 50, abort_ratio=0.2)
     config = ms.Config(strategy=name, threads=2, punctuation=300, observe=True)
     with streaming_ledger.build().open(config=config) as engine:
         engine.process(events)
@@ -198,6 +198,10 @@ def test_every_strategy_reports_its_batches(name):
     assert [one["events"] for one in record["batches"]] == [300, 300, 300, 100]
     assert {one["why"] for one in record["batches"]} == {"configured"}
     assert record["useful_ms"] > 0
+    parts = [record[f"{part}_ms"] for part in ("useful", "sync", "lock", "construct", "explore", "abort")]
+    assert min(parts) >= 0
+    assert sum(parts) == pytest.approx(sum(one["measured_ms"] * one["threads"] for one in record["batches"]))
+    assert record["aborted"] > 0 and (record["abort_ms"] > 0) == any(one["redone"] for one in record["batches"])
     if name != "serial":
         assert record["construct_ms"] > 0 and record["plan_operations"] > 2_000
         assert record["graph_bytes"] > 0 and record["version_bytes"] > 0

@@ -9,47 +9,61 @@ namespace {
 class ChainExplorer : public Explorer {
  public:
   ChainExplorer(const OperationGraph& operations, const ChainGraph& chains, Crew* crew, int workers,
-                ExplorerMemory* memory)
-      : graph_(operations.nodes), chains_(chains), crew_(crew), done_(memory->counters), shares_(workers) {
+                ChainExplorerMemory* memory)
+      : graph_(operations.nodes),
+        chains_(chains),
+        crew_(crew),
+        done_(memory->counters),
+        open_(memory->open),
+        next_(memory->next),
+        shares_(workers) {
     done_.Resize(graph_.units);
     std::fill(done_.begin(), done_.end(), 0);
-    for (uint32_t chain = 0; chain < chains.rows; ++chain)
-      shares_[chain % workers].open.push_back({chains.first[chain], chains.first[chain + 1]});
+    open_.Resize(chains.rows);
+    next_.Resize(chains.rows);
+    std::copy_n(chains.first.begin(), chains.rows, next_.begin());
+    uint64_t at = 0;
+    for (int worker = 0; worker < workers; ++worker) {
+      shares_[worker].begin = shares_[worker].at = at;
+      for (uint32_t chain = worker; chain < chains.rows; chain += workers) open_[at++] = chain;
+      shares_[worker].end = at;
+    }
   }
 
-  // As far as one chain gets.
+  // As far as one chain gets, or some of its nodes.
   Step Next(int worker) override {
     Share& share = shares_[worker];
-    if (share.open.empty()) return Step::kDone;
-    if (share.at >= share.open.size()) share.at = 0;
-    Chain& chain = share.open[share.at];
-    bool worked = false;
-    while (chain.next < chain.end && Ready(chains_.nodes[chain.next])) {
-      const Node node = chains_.nodes[chain.next++];
+    if (share.begin == share.end) return Step::kDone;
+    if (share.at >= share.end) share.at = share.begin;
+    const uint32_t chain = open_[share.at];
+    uint32_t& next = next_[chain];
+    const uint32_t end = chains_.first[chain + 1];
+    uint32_t worked = 0;
+    while (next < end && worked < kNodesAtOnce && Ready(chains_.nodes[next])) {
+      const Node node = chains_.nodes[next++];
       crew_->Run(worker, node);
-      std::atomic_ref(done_[node]).store(1, std::memory_order_release);
-      worked = true;
+      std::atomic_ref(done_[node]).store(1, std::memory_order_release);  // with the load in Ready
+      ++worked;
     }
-    if (chain.next == chain.end) {
-      chain = share.open.back();
-      share.open.pop_back();
+    if (next == end) {
+      open_[share.at] = open_[--share.end];
       return Step::kWorked;
     }
-    ++share.at;
+    if (worked < kNodesAtOnce) ++share.at;  // it must wait
     return worked ? Step::kWorked : Step::kIdle;
   }
 
  private:
-  struct Chain {
-    uint32_t next, end;  // in ChainGraph::nodes
-  };
+  static constexpr uint32_t kNodesAtOnce = 16;
+
   struct alignas(64) Share {
-    std::vector<Chain> open;
-    size_t at = 0;
+    uint64_t begin = 0, end = 0;  // its chains that are not through, in `open_`
+    uint64_t at = 0;
   };
 
   bool Ready(Node node) {
     return std::ranges::all_of(graph_.Before(node), [&](Node before) {
+      // Acquire what it wrote; its worker releases it in Next.
       return std::atomic_ref(done_[before]).load(std::memory_order_acquire) != 0;
     });
   }
@@ -58,13 +72,15 @@ class ChainExplorer : public Explorer {
   const ChainGraph& chains_;
   Crew* crew_;
   Scratch<uint32_t>& done_;  // by node
+  Scratch<uint32_t>& open_;  // chains, share by share
+  Scratch<uint32_t>& next_;  // by chain: where it stands in ChainGraph::nodes
   std::vector<Share> shares_;
 };
 
 }  // namespace
 
 std::unique_ptr<Explorer> MakeChainExplorer(const OperationGraph& operations, const ChainGraph& chains, Crew* crew,
-                                            int workers, ExplorerMemory* memory) {
+                                            int workers, ChainExplorerMemory* memory) {
   return std::make_unique<ChainExplorer>(operations, chains, crew, workers, memory);
 }
 

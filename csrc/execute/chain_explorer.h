@@ -9,8 +9,14 @@
 
 namespace morphspark {
 
+// Kept from batch to batch.
+struct ChainExplorerMemory {
+  Scratch<uint32_t> counters, open, next;
+  uint64_t bytes() const { return counters.bytes() + open.bytes() + next.bytes(); }
+};
+
 // The crew's units are nodes.
 std::unique_ptr<Explorer> MakeChainExplorer(const OperationGraph& operations, const ChainGraph& chains, Crew* crew,
-                                            int workers, ExplorerMemory* memory);
+                                            int workers, ChainExplorerMemory* memory);
 
 }  // namespace morphspark

@@ -9,55 +9,59 @@
 namespace morphspark {
 namespace {
 
-constexpr int kIdleSpins = 64;          // before a worker lets others have the core
-constexpr int kStepsBetweenLooks = 64;  // at the clock
-constexpr auto kTimeBetweenPolls = std::chrono::milliseconds(50);
+using Clock = std::chrono::steady_clock;
 
-// Works until nothing is left, or another worker is lost; how long it waited.
-double Work(Explorer* explorer, int worker, const Poll* poll, const std::function<void()>& cancel,
-            const std::atomic<bool>& lost) {
-  auto polled = std::chrono::steady_clock::now();
-  auto idle_since = polled;
-  double waited = 0;
+constexpr int kIdleSpins = 64;         // before a worker lets others have the core
+constexpr int kStepsBetweenLooks = 4;  // at the clock
+
+double Seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
+
+// When a worker began and ended, and how long it had nothing to do in between.
+struct Shift {
+  Clock::time_point begin, end;
+  double idle = 0;
+};
+
+// Works until nothing is left, or another worker is lost.
+void Work(Explorer* explorer, int worker, Poller* poller, const std::atomic<bool>& lost, Shift* shift) {
+  shift->begin = Clock::now();
+  auto idle_since = shift->begin;
   int idle = 0;
   for (int64_t steps = 1;; ++steps) {
     const Explorer::Step step = explorer->Next(worker);
     if (step == Explorer::Step::kIdle) {
-      if (idle++ == 0) idle_since = std::chrono::steady_clock::now();
+      if (idle++ == 0) idle_since = Clock::now();
       if (idle > kIdleSpins) std::this_thread::yield();
-      if (lost.load(std::memory_order_relaxed)) return waited;  // relaxed: only an end of waiting, no data behind it
+      if (lost.load(std::memory_order_relaxed)) break;  // relaxed: only an end of waiting, no data behind it
     } else {
-      if (idle) waited += std::chrono::duration<double>(std::chrono::steady_clock::now() - idle_since).count();
+      if (idle) shift->idle += Seconds(Clock::now() - idle_since);
       idle = 0;
-      if (step == Explorer::Step::kDone) return waited;
+      if (step == Explorer::Step::kDone) break;
     }
-    if (poll == nullptr || steps % kStepsBetweenLooks != 0) continue;
-    const auto now = std::chrono::steady_clock::now();
-    if (now - polled <= kTimeBetweenPolls) continue;
-    if ((*poll)()) cancel();
-    polled = now;
+    if (steps % kStepsBetweenLooks == 0) poller->Look();
   }
+  shift->end = Clock::now();
 }
 
 }  // namespace
 
-double Drive(Explorer* explorer, int workers, ThreadPool* pool, const Poll& poll, const std::function<void()>& cancel) {
-  const auto caller = std::this_thread::get_id();
-  std::vector<Padded<double>> waited(workers);
+double Drive(Explorer* explorer, int workers, ThreadPool* pool, Poller* poller) {
+  std::vector<Padded<Shift>> shifts(workers);
   std::atomic<bool> lost{false};
+  const auto begin = Clock::now();
   pool->For(workers, 1, [&](int64_t from, int64_t to) {
-    const bool polls = poll && std::this_thread::get_id() == caller;
     try {
       for (int64_t worker = from; worker < to; ++worker)
-        waited[worker].value = Work(explorer, static_cast<int>(worker), polls ? &poll : nullptr, cancel, lost);
+        Work(explorer, static_cast<int>(worker), poller, lost, &shifts[worker].value);
     } catch (...) {
-      lost.store(true, std::memory_order_relaxed);
-      throw;  // the pool hands it to the caller, when the others have left
+      lost.store(true, std::memory_order_relaxed);  // with the load in Work, which is only told to leave
+      throw;                                        // the pool hands it to the caller, when the others have left
     }
   });
-  double sum = 0;
-  for (const Padded<double>& one : waited) sum += one.value;
-  return sum;
+  const auto end = Clock::now();
+  double waited = 0;
+  for (const auto& [shift] : shifts) waited += shift.idle + Seconds(shift.begin - begin) + Seconds(end - shift.end);
+  return waited;
 }
 
 void DriveSeeded(Explorer* explorer, int workers, uint64_t seed) {

@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <atomic>
-#include <deque>
 
 #include "base/padded.h"
 #include "execute/nest.h"
-#include "execute/work_deque.h"
 
 namespace morphspark {
 namespace {
@@ -47,9 +45,10 @@ class Bfs : public Explorer {
       here.chunk = Take(here.level);
       if (!here.chunk.empty()) return Run(worker, &here);
       here.arrived = true;
+      // Release what this worker did; the last to arrive acquires what all did.
       if (arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == workers_) {
         crew_->EndStratum();
-        arrived.store(workers_ + 1, std::memory_order_release);  // lets the others go on
+        arrived.store(workers_ + 1, std::memory_order_release);  // lets the others go on: with the load below
       }
     }
     if (arrived.load(std::memory_order_acquire) <= workers_) return Step::kIdle;
@@ -101,44 +100,48 @@ class Bfs : public Explorer {
 class Dfs : public Explorer {
  public:
   Dfs(const UnitGraph& units, Crew* crew, int workers, ExplorerMemory* memory, Group* group)
-      : units_(units), crew_(crew), group_(group), done_(memory->counters), share_(workers) {
+      : units_(units), crew_(crew), group_(group), strata_(memory->strata), done_(memory->counters), here_(workers) {
     group ? group->FindStrata(&memory->strata) : Stratify(units, &memory->strata);
-    const Strata& strata = memory->strata;
     done_.Resize(units.units);
     std::fill(done_.begin(), done_.end(), 0);
-    for (uint32_t level = 0; level < strata.levels(); ++level) {
-      const uint64_t begin = strata.first[level], size = strata.first[level + 1] - begin;
-      for (int worker = 0; worker < workers; ++worker) {
-        const UnitId* from = strata.order.data() + begin + size * worker / workers;
-        const UnitId* to = strata.order.data() + begin + size * (worker + 1) / workers;
-        share_[worker].value.units.insert(share_[worker].value.units.end(), from, to);
-      }
-    }
+    for (int worker = 0; worker < workers; ++worker) Enter(worker, &here_[worker].value);
   }
 
   Step Next(int worker) override {
-    Share& share = share_[worker].value;
+    Here& here = here_[worker].value;
     for (uint32_t ran = 0; ran < kChunk; ++ran) {
-      if (share.next == share.units.size()) return ran ? Step::kWorked : Step::kDone;
-      const UnitId unit = share.units[share.next];
+      while (here.next == here.end && here.level < strata_.levels()) {
+        ++here.level;
+        Enter(worker, &here);
+      }
+      if (here.next == here.end) return ran ? Step::kWorked : Step::kDone;
+      const UnitId unit = strata_.order[here.next];
       if (!Ready(unit)) return ran ? Step::kWorked : Step::kIdle;
       crew_->Run(worker, unit);
       if (group_) group_->Done(worker, unit);
-      Shared(done_[unit]).store(1, std::memory_order_release);
-      ++share.next;
+      Shared(done_[unit]).store(1, std::memory_order_release);  // with the load in Ready
+      ++here.next;
     }
     return Step::kWorked;
   }
 
  private:
-  struct Share {
-    std::vector<UnitId> units;
-    size_t next = 0;
+  struct Here {
+    uint32_t level = 0;
+    uint64_t next = 0, end = 0;  // its share of the stratum, in Strata::order
   };
+
+  void Enter(int worker, Here* here) const {
+    if (here->level >= strata_.levels()) return;
+    const uint64_t begin = strata_.first[here->level], size = strata_.first[here->level + 1] - begin;
+    here->next = begin + size * worker / here_.size();
+    here->end = begin + size * (worker + 1) / here_.size();
+  }
 
   bool Ready(UnitId unit) {
     if (group_) return group_->Ready(unit);
     for (UnitId before : units_.Before(unit)) {
+      // Acquire what it wrote; its worker releases it in Next.
       if (!Shared(done_[before]).load(std::memory_order_acquire)) return false;
     }
     return true;
@@ -147,8 +150,9 @@ class Dfs : public Explorer {
   const UnitGraph& units_;
   Crew* crew_;
   Group* group_;
+  const Strata& strata_;
   Scratch<uint32_t>& done_;  // by unit
-  std::vector<Padded<Share>> share_;
+  std::vector<Padded<Here>> here_;
 };
 
 // ------------------------------------------------------------------------------------------------------ NS
@@ -158,7 +162,12 @@ class Dfs : public Explorer {
 class Ns : public Explorer {
  public:
   Ns(const UnitGraph& units, Crew* crew, int workers, ExplorerMemory* memory, Group* group)
-      : crew_(crew), group_(group), successors_(memory->successors), roots_(memory->counters), ran_(workers) {
+      : crew_(crew),
+        group_(group),
+        successors_(memory->successors),
+        roots_(memory->counters),
+        queues_(memory->queues),
+        ran_(workers) {
     if (!group) FindSuccessors(units, &memory->successors);
     roots_.Resize(units.units);
     uint32_t own = 0;
@@ -168,7 +177,8 @@ class Ns : public Explorer {
       if (group ? group->Ready(unit) : successors_.waits[unit] == 0) roots_[root_count_++] = unit;
     }
     left_ = own;
-    for (int number = 0; number < workers; ++number) queues_.emplace_back(units.units);
+    queues_.resize(workers);
+    for (WorkDeque& one : queues_) one.Reset();
   }
 
   Step Next(int worker) override {
@@ -196,12 +206,13 @@ class Ns : public Explorer {
   }
 
   Step Refill(int worker) {
+    // Relaxed: who takes which chunk is all that matters; roots were there before the threads were.
     const uint32_t at = next_root_.fetch_add(kChunk, std::memory_order_relaxed);
     if (at < root_count_) {
       for (uint32_t i = at; i < std::min(at + kChunk, root_count_); ++i) Run(worker, roots_[i]);
       return Step::kWorked;
     }
-    next_root_.store(root_count_, std::memory_order_relaxed);  // so that it never comes round
+    next_root_.store(root_count_, std::memory_order_relaxed);  // so that it never comes round; relaxed as above
     for (size_t i = 1; i < queues_.size(); ++i) {
       if (const auto unit = queues_[(worker + i) % queues_.size()].Steal()) {
         Run(worker, *unit);
@@ -221,7 +232,7 @@ class Ns : public Explorer {
   uint32_t root_count_ = 0;
   std::atomic<uint32_t> next_root_{0};
   std::atomic<uint32_t> left_{0};
-  std::deque<WorkDeque> queues_;
+  std::deque<WorkDeque>& queues_;
   std::vector<Padded<uint32_t>> ran_;  // by worker: units that `left_` does not know of yet
 };
 
@@ -232,9 +243,10 @@ class Free : public Explorer {
   Free(UnitId units, Crew* crew) : crew_(crew), units_(units) {}
 
   Step Next(int worker) override {
+    // Relaxed: who takes which chunk is all that matters, as nobody waits for anybody.
     const UnitId at = next_.fetch_add(kChunk, std::memory_order_relaxed);
     if (at >= units_) {
-      next_.store(units_, std::memory_order_relaxed);  // so that it never comes round
+      next_.store(units_, std::memory_order_relaxed);  // so that it never comes round; relaxed as above
       return Step::kDone;
     }
     for (UnitId unit = at; unit < std::min(at + kChunk, units_); ++unit) crew_->Run(worker, unit);

@@ -4,13 +4,15 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
+#include <deque>
 #include <memory>
 #include <vector>
 
 #include "base/thread_pool.h"
+#include "execute/poller.h"
 #include "execute/serial.h"
 #include "execute/strategy.h"
+#include "execute/work_deque.h"
 #include "plan/units.h"
 
 namespace morphspark {
@@ -49,8 +51,13 @@ struct ExplorerMemory {
   Strata strata;
   Successors successors;
   Scratch<uint32_t> counters;
+  std::deque<WorkDeque> queues;  // by worker
 
-  uint64_t bytes() const { return strata.bytes() + successors.bytes() + counters.bytes(); }
+  uint64_t bytes() const {
+    uint64_t bytes = strata.bytes() + successors.bytes() + counters.bytes();
+    for (const WorkDeque& one : queues) bytes += one.bytes();
+    return bytes;
+  }
 };
 
 class Group;  // of a nested batch: see nest.h
@@ -61,10 +68,10 @@ std::unique_ptr<Explorer> MakeExplorer(Exploration exploration, const UnitGraph&
 // For benchmarks: units in their order, and none waits for another.
 std::unique_ptr<Explorer> MakeFreeExplorer(UnitId units, Crew* crew);
 
-// Runs an explorer to its end on the pool's threads. `poll` is asked now and then on the calling thread; if it says so,
-// `cancel` is called. How long workers waited for work, added up, is what it returns. If a step throws (no memory),
-// nobody can know what is left undone that others wait for: all workers leave, and the exception is rethrown.
-double Drive(Explorer* explorer, int workers, ThreadPool* pool, const Poll& poll, const std::function<void()>& cancel);
+// Runs an explorer to its end on the pool's threads. Returns how long workers waited, added up: for work, for the last
+// of them to be done, and to be woken. If a step throws (no memory), nobody can know what is left undone that others
+// wait for: all workers leave, and the exception is rethrown.
+double Drive(Explorer* explorer, int workers, ThreadPool* pool, Poller* poller);
 
 // The same on the calling thread alone: which worker makes the next step is drawn from the seed.
 void DriveSeeded(Explorer* explorer, int workers, uint64_t seed);

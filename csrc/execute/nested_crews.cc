@@ -18,15 +18,17 @@ void NestedLanes::RunMany(int worker, std::span<const UnitId> units) {
   for (const UnitId& unit : units) tasks.push_back(graph_.owner[operations_.Nodes(unit)[0]]);
   const bool final = !operations_.optimistic();
   lanes.Run(tasks, final);
+  if (batch_.stopped()) return;
+  operations_.RanWhole(tasks);
   if (final) return;
   for (Task task : tasks) {
     if (batch_.Aborted(task)) operations_.Fail(worker, task);
   }
 }
 
-NestedCrews::NestedCrews(PlannedBatch* batch, const Policies& policies, int workers, uint32_t lanes_min,
+NestedCrews::NestedCrews(PlannedBatch* batch, const Policies& policies, int workers, uint32_t lanes_min, Poller* poller,
                          OperationMemory* memory, std::deque<LaneMemory>* lane_memory, Scratch<uint8_t>* group_of)
-    : operations_(batch, policies, /*strata=*/false, workers, memory),
+    : operations_(batch, policies, /*strata=*/false, workers, poller, memory),
       lanes_(batch, &operations_, memory->graph, workers, lanes_min, lane_memory) {
   const UnitId units = operations_.units().units;
   group_of->Resize(units);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cassert>
 
 namespace morphspark {
 
@@ -9,15 +10,17 @@ namespace {
 
 // Transactions of a stratum that are redone by one thread: fewer are not worth waking another.
 constexpr size_t kRedoneAlone = 8;
+constexpr uint32_t kNodesBetweenLooks = 16;
 
 }  // namespace
 
-OperationCrew::OperationCrew(PlannedBatch* batch, const Policies& policies, bool strata, int workers,
+OperationCrew::OperationCrew(PlannedBatch* batch, const Policies& policies, bool strata, int workers, Poller* poller,
                              OperationMemory* memory)
     : batch_(*batch),
       graph_(batch->graph()),
       memory_(*memory),
       policies_(policies),
+      poller_(*poller),
       chains_(policies.Any([](const Strategy& one) { return one.unit == Unit::kChain; })),
       optimistic_(policies.Any([](const Strategy& one) { return one.cuts(); })),
       takes_back_(strata && policies.Any([](const Strategy& one) { return one.abort == Abort::kEager; })),
@@ -29,14 +32,22 @@ OperationCrew::OperationCrew(PlannedBatch* batch, const Policies& policies, bool
     FindChains(graph_, memory->graph, chained, &memory->chains);
   }
   memory->failed.Resize(graph_.tasks);
-  std::fill(memory->failed.begin(), memory->failed.end(), 0);
-  if (takes_back_) {
-    memory->ran.Resize(memory->graph.nodes.units);
-    std::fill(memory->ran.begin(), memory->ran.end(), 0);
-  }
+  std::ranges::fill(memory->failed, 0);
+  memory->states.Resize(memory->graph.nodes.units);
+  std::ranges::fill(memory->states, OperationState::kBlocked);
   memory->values.Resize(memory->graph.exchange_places);
   memory->null.Resize(memory->graph.exchange_places);
-  for (int number = 0; number < workers; ++number) workers_.emplace_back(batch, number).KeepStrings();
+  for (int number = 0; number < workers; ++number) workers_.emplace_back(batch, number);
+  memory->strings.resize(std::max<size_t>(memory->strings.size(), workers));
+  for (auto& [arena] : memory->strings) arena.Reset();
+}
+
+uint64_t OperationMemory::bytes() const {
+  uint64_t bytes = graph.bytes() + chains.bytes() + states.bytes() + failed.bytes() + values.bytes() + null.bytes() +
+                   transactions.bytes() + strata.bytes() + due.bytes() + stratum.bytes() + changed.bytes() +
+                   readers.first.bytes() + readers.list.bytes();
+  for (const auto& [arena] : strings) bytes += arena.reserved();
+  return bytes;
 }
 
 std::span<const Node> OperationCrew::Nodes(const UnitId& unit) const {
@@ -46,17 +57,33 @@ std::span<const Node> OperationCrew::Nodes(const UnitId& unit) const {
 }
 
 void OperationCrew::Run(int worker, UnitId unit) {
-  for (Node node : Nodes(unit)) RunNode(worker, node);
+  uint32_t ran = 0;
+  for (Node node : Nodes(unit)) {
+    RunNode(worker, node);
+    if (++ran % kNodesBetweenLooks == 0) poller_.Look();  // a chain may be long
+  }
+}
+
+// Whether what a node waits for has been executed, or passed over since its transaction has failed.
+bool OperationCrew::Ready(Node node) const {
+  return std::ranges::all_of(memory_.graph.nodes.Before(node), [&](Node before) {
+    // Relaxed: it was set before the explorer let this node run.
+    return memory_.states[before] == OperationState::kExecuted ||
+           std::atomic_ref(memory_.failed[memory_.graph.owner[before]]).load(std::memory_order_relaxed) != 0;
+  });
 }
 
 void OperationCrew::RunNode(int worker, Node node) {
   if (batch_.stopped()) return;
   const Task task = memory_.graph.owner[node];
-  if (takes_back_) memory_.ran[node] = 1;
   if (!memory_.graph.Cut(task)) return RunWhole(worker, task);
-  const TransactionCode& code = *batch_.CodeOf(task);
-  const bool eager = policies_.Of(batch_.TypeOf(task)).abort == Abort::kEager;
+  assert(Ready(node));
+  Advance(&memory_.states[node], OperationState::kReady);
+  const TransactionId type = graph_.type[task];
+  const TransactionCode& code = batch_.context().code->transactions[type];
+  const bool eager = policies_.Of(type).abort == Abort::kEager;
   const uint32_t number = node - memory_.graph.first[task];
+  const Operation& operation = code.operations->list[number];
   const uint64_t place = memory_.graph.exchange[task];
   // Relaxed: whoever sees it too late does work that is taken back.
   std::atomic_ref<uint8_t> failed(memory_.failed[task]);
@@ -64,15 +91,17 @@ void OperationCrew::RunNode(int worker, Node node) {
   if (!eager || !failed.load(std::memory_order_relaxed)) {
     ReasonId reason;
     try {
-      reason = workers_[worker].RunOperation(task, code, code.operations->list[number],
-                                             {memory_.values.data() + place, memory_.null.data() + place});
+      reason = workers_[worker].RunOperation(
+          task, code, operation,
+          {memory_.values.data() + place, memory_.null.data() + place, &memory_.strings[worker].value});
     } catch (...) {
       return batch_.Stop(std::current_exception());
     }
+    Advance(&memory_.states[node], OperationState::kExecuted);
     passes = reason == kNoReason;
     if (!passes) Fail(worker, task);
   }
-  for (uint32_t use : code.operations->list[number].uses) {
+  for (uint32_t use : operation.uses) {
     const Access access = graph_.first[task] + use;
     if (code.operations->exit[use] == number && (graph_.flags[access] & Graph::kWrites))
       batch_.versions()->Publish(access, passes);
@@ -82,11 +111,37 @@ void OperationCrew::RunNode(int worker, Node node) {
 // A transaction that is not cut: its verdict is final if what it read was.
 void OperationCrew::RunWhole(int worker, Task task) {
   workers_[worker].Run(task, !optimistic_);
+  if (batch_.stopped()) return;
+  RanWhole({&task, 1});
   if (optimistic_ && batch_.Aborted(task)) Fail(worker, task);
+}
+
+void OperationCrew::RanWhole(std::span<const Task> tasks) {
+  for (Task task : tasks) {
+    OperationState* const state = &memory_.states[memory_.graph.first[task]];
+    Advance(state, OperationState::kReady);
+    Advance(state, !optimistic_ && batch_.Aborted(task) ? OperationState::kAborted : OperationState::kExecuted);
+  }
+}
+
+std::span<OperationState> OperationCrew::StatesOf(Task task) {
+  OperationState* const states = memory_.states.data();
+  return {states + memory_.graph.first[task], states + memory_.graph.first[task + 1]};
+}
+
+bool OperationCrew::Validate() const {
+  for (Task task = 0; task < graph_.tasks; ++task) {
+    const OperationState end = batch_.Aborted(task) ? OperationState::kAborted : OperationState::kExecuted;
+    for (Node node = memory_.graph.first[task]; node < memory_.graph.first[task + 1]; ++node) {
+      if (memory_.states[node] != end) return false;
+    }
+  }
+  return true;
 }
 
 void OperationCrew::Fail(int worker, Task task) {
   std::atomic_ref<uint8_t> failed(memory_.failed[task]);
+  // Relaxed: whoever sets it lists it; lists are looked at when all have arrived.
   if (failed.exchange(1, std::memory_order_relaxed) == 0) failed_[worker].tasks.push_back(task);
 }
 
@@ -96,32 +151,35 @@ bool OperationCrew::failed() const {
 
 // ------------------------------------------------------------------------------------------------- taking back
 
-Readers::Readers(const Graph& graph) : first_(uint64_t{graph.accesses()} + 2, 0) {
-  const Access accesses = graph.accesses();
+void OperationCrew::FindReaders() {
+  if (knows_readers_) return;
+  const Access accesses = graph_.accesses();
+  auto& [first, list] = memory_.readers;
+  // Counted two places ahead, so that filling moves each to where its successor begins.
+  first.Resize(uint64_t{accesses} + 2);
+  std::ranges::fill(first, 0);
   for (Access access = 0; access < accesses; ++access) {
-    if (graph.previous[access] != kBase) ++first_[graph.previous[access] + 2];
+    if (graph_.previous[access] != kBase) ++first[graph_.previous[access] + 2];
   }
-  for (uint64_t i = 2; i < first_.size(); ++i) first_[i] += first_[i - 1];
-  readers_.resize(first_.back());
+  for (uint64_t i = 2; i < first.size(); ++i) first[i] += first[i - 1];
+  list.Resize(first[accesses + 1]);
   for (Access access = 0; access < accesses; ++access) {
-    if (graph.previous[access] != kBase) readers_[first_[graph.previous[access] + 1]++] = access;
+    if (graph_.previous[access] != kBase) list[first[graph_.previous[access] + 1]++] = access;
   }
-}
-
-const Readers& OperationCrew::readers() {
-  if (!readers_) readers_.emplace(graph_);
-  return *readers_;
+  knows_readers_ = true;
 }
 
 // Whether the operation ran that has a row first, or last, in its transaction.
 bool OperationCrew::Ran(Access access, bool first) const {
   const Task task = graph_.owner[access];
-  const Node node = memory_.graph.first[task];
-  if (!memory_.graph.Cut(task)) return memory_.ran[node];
-  const Operations& operations = *batch_.CodeOf(task)->operations;
-  const Access use = access - graph_.first[task];
-  if (operations.entry[use] > operations.exit[use]) return false;  // it has none
-  return memory_.ran[node + (first ? operations.entry[use] : operations.exit[use])];
+  Node node = memory_.graph.first[task];
+  if (memory_.graph.Cut(task)) {
+    const Operations& operations = *memory_.graph.cuts[graph_.type[task]];
+    const Access use = access - graph_.first[task];
+    if (operations.entry[use] > operations.exit[use]) return false;  // it has none
+    node += first ? operations.entry[use] : operations.exit[use];
+  }
+  return memory_.states[node] == OperationState::kExecuted;
 }
 
 void OperationCrew::TakeBack(Task task) {
@@ -129,7 +187,7 @@ void OperationCrew::TakeBack(Task task) {
   for (Access access = graph_.first[task]; access < graph_.first[task + 1]; ++access) {
     if (!(graph_.flags[access] & Graph::kWrites) || !Ran(access, false) || versions.Source(access) != access) continue;
     versions.Publish(access, false);
-    for (Access reader : readers().Of(access)) {
+    for (Access reader : memory_.readers.Of(access)) {
       if (Ran(reader, true)) misled_.push_back(graph_.owner[reader]);
     }
   }
@@ -137,23 +195,20 @@ void OperationCrew::TakeBack(Task task) {
 
 void OperationCrew::EndStratum() {
   if (!takes_back_ || batch_.stopped()) return;
-  std::vector<Task> fresh;
+  fresh_.clear();
   for (Failed& some : failed_) {
-    fresh.insert(fresh.end(), some.tasks.begin() + some.settled, some.tasks.end());
+    fresh_.insert(fresh_.end(), some.tasks.begin() + some.settled, some.tasks.end());
     some.settled = some.tasks.size();
   }
-  std::ranges::sort(fresh);  // each takes over what the one before it has settled
-  for (Task task : fresh) {
-    if (memory_.graph.Cut(task) && policies_.Of(batch_.TypeOf(task)).abort == Abort::kEager) TakeBack(task);
+  if (fresh_.empty()) return;
+  FindReaders();
+  std::ranges::sort(fresh_);  // each takes over what the one before it has settled
+  for (Task task : fresh_) {
+    if (memory_.graph.Cut(task) && policies_.Of(graph_.type[task]).abort == Abort::kEager) TakeBack(task);
   }
 }
 
 // ----------------------------------------------------------------------------------------------------- redoing
-
-// True if it was not before. Relaxed: whoever marks it lists it, and lists are put together when all are done.
-bool OperationCrew::MarkDue(Task task) {
-  return std::atomic_ref(memory_.due[task]).exchange(1, std::memory_order_relaxed) == 0;
-}
 
 void OperationCrew::RedoOne(int worker, Task task, Redoer* redoer) {
   BatchVersions& versions = *batch_.versions();
@@ -168,63 +223,83 @@ void OperationCrew::RedoOne(int worker, Task task, Redoer* redoer) {
   versions.Forget(task);
   for (ReturnedValues& column : *batch_.context().returned) column.Clear(batch_.Position(task));
   workers_[worker].Run(task);
+  if (batch_.stopped()) return;
+  ++redoer->redone;
+  const OperationState ended = batch_.Aborted(task) ? OperationState::kAborted : OperationState::kExecuted;
+  for (OperationState& state : StatesOf(task)) Advance(&state, ended);
   for (Access access = begin; access < end; ++access) {
     if (!(graph_.flags[access] & Graph::kWrites)) continue;
     const Access source = versions.Source(access);
     const Redoer::Before& was = redoer->before[access - begin];
-    const bool own = versions.Published(access, &redoer->image);
-    const bool changed =
-        source != was.source || (own ? redoer->image != was.image : source != kBase && changed_[source]);
-    changed_[access] = changed;
-    if (!changed) continue;
-    for (Access reader : readers().Of(access)) {
-      if (MarkDue(graph_.owner[reader])) redoer->followers.push_back(graph_.owner[reader]);
-    }
+    const bool same = source == was.source && (source == access  ? versions.PublishesSame(access, was.image)
+                                               : source == kBase ? true
+                                                                 : !memory_.changed[source]);
+    memory_.changed[access] = !same;
+    if (same) continue;
+    // Relaxed: it is looked at when all redoers of the stratum are done.
+    for (Access reader : memory_.readers.Of(access))
+      std::atomic_ref(memory_.due[graph_.owner[reader]]).store(1, std::memory_order_relaxed);
   }
 }
 
+// Which transactions failed, or read what was taken back; false if there are none.
+bool OperationCrew::FindDue() {
+  if (!failed() && misled_.empty()) return false;
+  memory_.due.Resize(graph_.tasks);
+  std::ranges::fill(memory_.due, 0);
+  for (const Failed& some : failed_) {
+    for (Task task : some.tasks) memory_.due[task] = 1;
+  }
+  for (Task task : misled_) memory_.due[task] = 1;
+  return true;
+}
+
+// The transactions of a stratum that are due. What they wait for is final, so all their operations are ready.
+std::span<const Task> OperationCrew::FindStratum(uint32_t level) {
+  uint64_t count = 0;
+  for (uint32_t at = memory_.strata.first[level]; at < memory_.strata.first[level + 1]; ++at) {
+    const Task task = memory_.strata.order[at];
+    if (!memory_.due[task]) continue;
+    memory_.stratum[count++] = task;
+    for (OperationState& state : StatesOf(task)) {
+      RollBack(&state, OperationState::kBlocked);
+      RollBack(&state, OperationState::kReady);
+    }
+  }
+  return {memory_.stratum.data(), count};
+}
+
 int64_t OperationCrew::Redo(ThreadPool* pool) {
-  if (batch_.stopped() || (!failed() && misled_.empty())) return 0;
-  readers();  // before threads want them
-  changed_.assign(graph_.accesses(), 0);
+  if (batch_.stopped() || !FindDue()) return 0;
+  FindReaders();
+  memory_.changed.Resize(graph_.accesses());
+  std::ranges::fill(memory_.changed, 0);
   UnitsOfTransactions(graph_, &memory_.transactions);
   Stratify(memory_.transactions, &memory_.strata);
-  memory_.due.Resize(graph_.tasks);
-  std::fill(memory_.due.begin(), memory_.due.end(), 0);
-  std::vector<std::vector<Task>> due(memory_.strata.levels());
-  const auto list = [&](const std::vector<Task>& tasks) {
-    for (Task task : tasks) due[memory_.strata.level[task]].push_back(task);
-  };
-  for (const Failed& some : failed_) {
-    for (Task task : some.tasks) {
-      if (MarkDue(task)) list({task});
-    }
-  }
-  for (Task task : misled_) {
-    if (MarkDue(task)) list({task});
-  }
-  std::vector<Redoer> redoers(workers_.size());
-  int64_t redone = 0;
+  memory_.stratum.Resize(graph_.tasks);
+  memory_.redoers.resize(workers_.size());
+  for (auto& [redoer] : memory_.redoers) redoer.redone = 0;
   // Followers belong to later strata than what they follow, so a stratum is complete when its turn comes.
-  for (const std::vector<Task>& stratum : due) {
-    if (batch_.stopped()) break;
-    redone += static_cast<int64_t>(stratum.size());
+  for (uint32_t level = 0; level < memory_.strata.levels() && !batch_.stopped(); ++level) {
+    const std::span<const Task> stratum = FindStratum(level);
+    std::atomic<size_t> next{0};
+    const auto redo = [&](int64_t worker) {
+      // Relaxed: who takes which is all that matters; what they did, the pool hands to the next stratum.
+      for (size_t at; (at = next.fetch_add(1, std::memory_order_relaxed)) < stratum.size();) {
+        RedoOne(static_cast<int>(worker), stratum[at], &memory_.redoers[worker].value);
+        poller_.Look();
+      }
+    };
     if (pool == nullptr || stratum.size() <= kRedoneAlone) {
-      for (Task task : stratum) RedoOne(0, task, &redoers[0]);
+      redo(0);
     } else {
-      std::atomic<size_t> next{0};
-      pool->For(static_cast<int64_t>(redoers.size()), 1, [&](int64_t from, int64_t to) {
-        for (int64_t worker = from; worker < to; ++worker) {
-          for (size_t at; (at = next.fetch_add(1, std::memory_order_relaxed)) < stratum.size();)
-            RedoOne(static_cast<int>(worker), stratum[at], &redoers[worker]);
-        }
+      pool->For(static_cast<int64_t>(memory_.redoers.size()), 1, [&](int64_t from, int64_t to) {
+        for (int64_t worker = from; worker < to; ++worker) redo(worker);
       });
     }
-    for (Redoer& one : redoers) {
-      list(one.followers);
-      one.followers.clear();
-    }
   }
+  int64_t redone = 0;
+  for (const auto& [redoer] : memory_.redoers) redone += redoer.redone;
   return redone;
 }
 

@@ -43,7 +43,6 @@ class PlannedBatch {
     void Run(Task task, bool final = true);
     // Machine::RunOperation for a transaction of this batch.
     ReasonId RunOperation(Task task, const TransactionCode& code, const Operation& operation, const Exchange& exchange);
-    void KeepStrings() { frame_.KeepStrings(); }
     // From now on its transactions may name any row. Nobody else runs.
     void Roam() { machine_.rows().Roam(); }
     void Run(std::span<const Task> tasks, bool final = true) {

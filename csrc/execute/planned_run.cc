@@ -1,14 +1,13 @@
 #include "execute/planned_run.h"
 
 #include <algorithm>
-#include <chrono>
+#include <cassert>
+#include <utility>
 
 #include "base/stage_clock.h"
 #include "execute/adviser.h"
-#include "execute/chain_explorer.h"
 #include "execute/nested_crews.h"
 #include "execute/repair.h"
-#include "execute/tickets.h"
 
 namespace morphspark {
 namespace {
@@ -64,6 +63,7 @@ void BatchReport::Add(const BatchReport& other) {
   units += other.units;
   plan += other.plan;
   construct += other.construct;
+  workers = std::max(workers, other.workers);
   explore += other.explore;
   waiting += other.waiting;
   useful += other.useful;
@@ -79,7 +79,11 @@ Status PlannedRun::Run(Strategy strategy, const Input& input, ThreadPool* pool, 
   const Lookahead::Way way = looks ? lookahead_.Next() : Lookahead::Way::kRoam;
   for (int64_t begin = input.begin; begin < input.end;) {
     BatchReport piece;
+    piece.strategy = report->strategy;
+    piece.why = report->why;
     MORPHSPARK_RETURN_IF_ERROR(RunPiece(strategy, input, way, &begin, pool, verdicts, &piece));
+    report->strategy = piece.strategy;  // another one where transactions must run as a whole
+    report->why = piece.why;
     report->Add(piece);
   }
   return Status::Ok();
@@ -88,6 +92,7 @@ Status PlannedRun::Run(Strategy strategy, const Input& input, ThreadPool* pool, 
 Status PlannedRun::RunPiece(const Strategy& strategy, const Input& input, Lookahead::Way way, int64_t* begin,
                             ThreadPool* pool, Verdicts* verdicts, BatchReport* report) {
   StageClock clock;
+  report->workers = input.interleaving ? 1 : input.workers;
   int64_t end = input.end;
   Plan(input, way, *begin, &end, pool);
   report->plan = clock.Lap();
@@ -178,8 +183,10 @@ size_t PlannedRun::CountDoubtful() const {
 void PlannedRun::Explore(const Strategy& strategy, const Input& input, ThreadPool* pool, PlannedBatch* batch,
                          BatchReport* report) {
   const int workers = input.workers;
+  Poller poller(input.poll, [batch] { batch->Cancel(); });
   ThreadPool* const redo_pool = input.interleaving ? nullptr : pool;
   StageClock clock;
+  BatchReport again;  // where tstream does all a second time
   std::deque<TimedCrew> timed;
   // What explorers call instead of a crew.
   const auto watched = [&](Crew* crew) -> Crew* { return input.observe ? &timed.emplace_back(crew, workers) : crew; };
@@ -188,7 +195,7 @@ void PlannedRun::Explore(const Strategy& strategy, const Input& input, ThreadPoo
     if (input.interleaving) {
       DriveSeeded(explorer.get(), workers, *input.interleaving);
     } else {
-      report->waiting += Drive(explorer.get(), workers, pool, input.poll, [&] { batch->Cancel(); });
+      report->waiting += Drive(explorer.get(), workers, pool, &poller);
     }
     report->explore += clock.Lap();
     for (const TimedCrew& one : timed) report->useful += one.seconds();
@@ -230,20 +237,20 @@ void PlannedRun::Explore(const Strategy& strategy, const Input& input, ThreadPoo
   } else if (strategy.scheme == Scheme::kTstream) {
     const Policies policies(Strategy{.unit = Unit::kOperation});
     plan_operations(policies);
-    OperationCrew crew(batch, policies, /*strata=*/false, workers, &operation_memory_);
+    OperationCrew crew(batch, policies, /*strata=*/false, workers, &poller, &operation_memory_);
     const OperationGraph& operations = operation_memory_.graph;
     FindRawChains(graph_, operations, &operation_memory_.chains);
     report->dependencies = operations.nodes.first[operations.nodes.units];
     report->units = operation_memory_.chains.rows;
-    drive(MakeChainExplorer(operations, operation_memory_.chains, watched(&crew), workers, &explorer_memory_));
+    drive(MakeChainExplorer(operations, operation_memory_.chains, watched(&crew), workers, &chain_memory_));
     if (!crew.failed() || batch->stopped()) return;
-    // An abort redoes the batch, now by whole transactions, which need no second redo.
-    const double explored = report->explore;
+    // An abort redoes the batch, now by whole transactions, which need no second redo. All of that is redoing.
+    BatchReport* const told = std::exchange(report, &again);
     batch->Reset();
-    TransactionCrew whole(batch, workers);
-    run_transactions(Exploration::kBfs, &whole);
-    report->redo = report->explore - explored;
-    report->explore = explored;
+    TransactionCrew crew_of_whole(batch, workers);
+    run_transactions(Exploration::kBfs, &crew_of_whole);
+    report = told;
+    report->redo = again.plan + again.construct + again.explore;
     report->redone = graph_.tasks;
   } else if (strategy.scheme == Scheme::kNested) {
     std::vector<Strategy> by_type(input.nested.begin(), input.nested.end());
@@ -252,7 +259,7 @@ void PlannedRun::Explore(const Strategy& strategy, const Input& input, ThreadPoo
     }
     const Policies policies(std::move(by_type));
     plan_operations(policies);
-    NestedCrews crews(batch, policies, workers, input.lanes_min, &operation_memory_, &lane_memory_,
+    NestedCrews crews(batch, policies, workers, input.lanes_min, &poller, &operation_memory_, &lane_memory_,
                       &nest_memory_.group_of);
     count_units(crews.operations().units());
     std::vector<Nest::Member> members(crews.members().begin(), crews.members().end());
@@ -261,6 +268,7 @@ void PlannedRun::Explore(const Strategy& strategy, const Input& input, ThreadPoo
     report->levels = nest_memory_.strata.levels();
     report->redone = crews.operations().Redo(redo_pool);
     report->redo = clock.Lap();
+    assert(batch->stopped() || crews.operations().Validate());
   } else if (strategy.scheme == Scheme::kNolock) {
     versions_.StartFromTables();
     TransactionCrew crew(batch, workers);
@@ -269,16 +277,18 @@ void PlannedRun::Explore(const Strategy& strategy, const Input& input, ThreadPoo
   } else if (strategy.scheme != Scheme::kExplore) {
     TransactionCrew crew(batch, workers);
     report->units = graph_.tasks;
-    drive(MakeTicketExplorer(strategy.scheme, graph_, watched(&crew), workers));
+    drive(MakeTicketExplorer(strategy.scheme, graph_, watched(&crew), workers, &ticket_memory_));
   } else if (strategy.cuts()) {
     const Policies policies(strategy);
     plan_operations(policies);
-    OperationCrew crew(batch, policies, strategy.exploration == Exploration::kBfs, workers, &operation_memory_);
+    OperationCrew crew(batch, policies, strategy.exploration == Exploration::kBfs, workers, &poller,
+                       &operation_memory_);
     count_units(crew.units());
     drive(MakeExplorer(strategy.exploration, crew.units(), watched(&crew), workers, &explorer_memory_));
     if (strategy.exploration != Exploration::kNs) report->levels = explorer_memory_.strata.levels();
     report->redone = crew.Redo(redo_pool);
     report->redo = clock.Lap();
+    assert(batch->stopped() || crew.Validate());
   } else if (strategy.unit == Unit::kStratum) {
     LaneCrew crew(batch, workers, input.lanes_min, &lane_memory_);
     run_transactions(strategy.exploration, &crew);
@@ -290,7 +300,7 @@ void PlannedRun::Explore(const Strategy& strategy, const Input& input, ThreadPoo
 
 uint64_t PlannedRun::GraphBytes() const {
   uint64_t bytes = graph_.bytes() + planner_.bytes() + units_.bytes() + explorer_memory_.bytes() +
-                   operation_memory_.bytes() + nest_memory_.bytes();
+                   operation_memory_.bytes() + nest_memory_.bytes() + ticket_memory_.bytes() + chain_memory_.bytes();
   for (const LaneMemory& one : lane_memory_) bytes += one.bytes();
   return bytes;
 }

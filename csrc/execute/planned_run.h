@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "execute/chain_explorer.h"
 #include "execute/cost_model.h"
 #include "execute/explorer.h"
 #include "execute/foresee.h"
@@ -14,11 +15,16 @@
 #include "execute/operation_crew.h"
 #include "execute/planned_batch.h"
 #include "execute/strategy.h"
+#include "execute/tickets.h"
 #include "plan/graph.h"
 
 namespace morphspark {
 
-// What a batch was and took. Times of workers are added up over them.
+// What a batch was and took: `seconds` on the clock, in which `workers` threads were its own. What they did:
+//
+//     plan, construct, install      the graph, what goes with it, and the rest: `seconds` without the next two
+//     explore × workers             = useful + waiting + looking for the next unit
+//     redo × workers                taking back and running again, and waiting for that
 struct BatchReport {
   Strategy strategy;
   int64_t begin = 0, transactions = 0;
@@ -30,11 +36,12 @@ struct BatchReport {
   // Planned batches only:
   int64_t accesses = 0, dependencies = 0, redone = 0;
   uint32_t levels = 0, units = 0;
-  double plan = 0;               // operations, links, who waits for whom
+  int workers = 1;
+  double plan = 0;               // from slots to a complete graph: operations, links, who waits for whom
   double construct = 0;          // units, strata, successors, versions
-  double explore = 0;            // on the clock, all workers together
-  double waiting = 0;            // of workers without work
-  double useful = 0;             // of workers inside units; 0 unless observed
+  double explore = 0;            // on the clock
+  double waiting = 0;            // of workers without work, added up
+  double useful = 0;             // of workers inside units, added up; 0 unless observed
   double redo = 0, install = 0;  // on the clock
   uint64_t graph_bytes = 0, version_bytes = 0;
 
@@ -90,6 +97,8 @@ class PlannedRun {
   OperationMemory operation_memory_;
   std::deque<LaneMemory> lane_memory_;  // by worker
   NestMemory nest_memory_;
+  TicketMemory ticket_memory_;
+  ChainExplorerMemory chain_memory_;
 };
 
 }  // namespace morphspark

@@ -11,12 +11,37 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
+#include "base/padded.h"
+#include "base/scratch.h"
 #include "execute/explorer.h"
 
 namespace morphspark {
 
+// Kept from batch to batch.
+struct TicketMemory {
+  // What is locked: a row, or a partition of rows.
+  struct Lock {
+    // Tickets that were drawn. Only the transaction whose turn it is touches them.
+    uint32_t accesses = 0, writes = 0;
+    // Tickets that were given back.
+    uint32_t ended_accesses = 0, ended_writes = 0;
+  };
+  struct Ticket {
+    Lock* lock;
+    bool writes;
+    uint32_t accesses_before, writes_before;
+  };
+  Scratch<Lock> locks;
+  Scratch<uint32_t> lock_of;                       // by access
+  std::vector<Padded<std::vector<Ticket>>> drawn;  // by worker: those of the transaction that it runs
+
+  uint64_t bytes() const { return locks.bytes() + lock_of.bytes(); }
+};
+
 // The crew's units are transactions.
-std::unique_ptr<Explorer> MakeTicketExplorer(Scheme scheme, const Graph& graph, Crew* crew, int workers);
+std::unique_ptr<Explorer> MakeTicketExplorer(Scheme scheme, const Graph& graph, Crew* crew, int workers,
+                                             TicketMemory* memory);
 
 }  // namespace morphspark

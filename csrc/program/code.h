@@ -7,6 +7,7 @@
 // The order of Op, Failure and the encoding are shared with lower.py; `Decode` accepts only what verify.h proves safe.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -225,6 +226,10 @@ struct Code {
   std::vector<Kind> constant_kinds;
   std::vector<std::string> strings;  // what string constants point to
   uint32_t registers = 0;
+
+  bool uses_windows() const {
+    return std::ranges::any_of(transactions, [](const TransactionCode& one) { return !one.windows.empty(); });
+  }
 
   // Reads the encoding of lower.py. `tables` are those that the program will run on.
   static Status Decode(std::span<const int64_t> words, std::vector<std::string> strings,

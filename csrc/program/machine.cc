@@ -56,7 +56,7 @@ Machine<Rows>::Machine(const BatchContext& context, Rows rows, Frame* frame)
 
 template <class Rows>
 ReasonId Machine<Rows>::Run(const TransactionCode& code, BatchRow row, int64_t position) {
-  if (frame_.scratch_.used() && !frame_.keeps_strings_) frame_.scratch_.Reset();
+  if (frame_.scratch_.used()) frame_.scratch_.Reset();
   Enter(code, row);
   return Execute(code, code.instructions.data(), position);
 }
@@ -71,6 +71,7 @@ void Machine<Rows>::Foresee(const TransactionCode& code, BatchRow row, int64_t p
 template <class Rows>
 ReasonId Machine<Rows>::RunOperation(const TransactionCode& code, const Operation& operation, BatchRow row,
                                      int64_t position, const Exchange& exchange) {
+  if (frame_.scratch_.used()) frame_.scratch_.Reset();
   Enter(code, row);
   for (const Transfer& one : operation.imports) {
     frame_.registers_[one.value] = exchange.values[one.place];
@@ -79,8 +80,10 @@ ReasonId Machine<Rows>::RunOperation(const TransactionCode& code, const Operatio
   const ReasonId reason = Execute(code, operation.instructions.data(), position);
   for (const Transfer& one : operation.exports) {
     if (reason == kNoReason) {
-      exchange.values[one.place] = frame_.registers_[one.value];
+      Value& left = exchange.values[one.place];
+      left = frame_.registers_[one.value];
       exchange.null[one.place] = frame_.null_[one.value];
+      if (one.text && !frame_.null_[one.value]) left.s = exchange.strings->Copy(left.s);
     } else {
       // It may have stopped before it made the value, and the register may have that of another kind of transaction,
       // such as a number where a string is expected. With l-abort the rest runs all the same: on nothing.

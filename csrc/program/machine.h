@@ -50,8 +50,6 @@ struct BatchContext {
 class Frame {
  public:
   explicit Frame(const Code& code, int worker = 0);
-  // From now on strings that transactions make live as long as the frame, since operations leave them to each other.
-  void KeepStrings() { keeps_strings_ = true; }
 
  private:
   template <class Rows>
@@ -80,13 +78,13 @@ class Frame {
   std::string key_;
   CallMemory calls_;
   Arena scratch_;
-  bool keeps_strings_ = false;
 };
 
 // What the operations of a transaction leave to each other.
 struct Exchange {
   Value* values;
   uint8_t* null;
+  Arena* strings;  // where strings go that the one that runs leaves
 };
 
 template <class Rows>

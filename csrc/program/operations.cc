@@ -55,7 +55,11 @@ struct Atom {
 class Cutter {
  public:
   Cutter(const Code& code, const TransactionCode& transaction)
-      : transaction_(transaction), use_of_(code.registers, kNone), made_in_(code.registers, kNone) {}
+      : code_(code),
+        transaction_(transaction),
+        use_of_(code.registers, kNone),
+        made_in_(code.registers, kNone),
+        text_(code.registers, kNone) {}
 
   Operations Cut() {
     Operations operations;
@@ -64,7 +68,7 @@ class Cutter {
     for (uint32_t atom = 0; atom < atoms_.size(); ++atom) {
       if (!Assign(atom)) return operations;
     }
-    if (groups_.size() < 2 || !EveryValueHasOneHome()) return operations;
+    if (groups_.size() < 2 || !EveryValueHasOneHome() || !FindTexts()) return operations;
     Arrange(&operations);
     return operations;
   }
@@ -228,6 +232,41 @@ class Cutter {
     return true;
   }
 
+  // Which registers hold strings. False if one holds a string at one time and something else at another.
+  bool FindTexts() {
+    for (uint32_t i = 0; i < code_.constants.size(); ++i) text_[i] = code_.constant_kinds[i] == Kind::kString;
+    for (const ColumnLoad& load : transaction_.loads)
+      text_[load.dst] = code_.columns[load.column].kind == Kind::kString;
+    for (const Instruction& one : transaction_.instructions) {
+      if (one.op == Op::kSetNull) continue;  // a null of any kind
+      if (one.op == Op::kCopy && text_[one.a] == kNone) continue;
+      bool same = true;
+      verify::EachResult(one, [&](Register result) {
+        const uint32_t text = MakesText(one, result);
+        same = same && (text_[result] == kNone || text_[result] == text);
+        text_[result] = text;
+      });
+      if (!same) return false;
+    }
+    return true;
+  }
+
+  bool MakesText(const Instruction& one, Register result) const {
+    switch (one.op) {
+      case Op::kConcat:
+      case Op::kMinS:
+      case Op::kMaxS:
+      case Op::kReadS:
+        return true;
+      case Op::kCopy:
+        return text_[one.a] == 1;
+      case Op::kCall:
+        return code_.functions[one.aux].results[result - one.dst] == Kind::kString;
+      default:
+        return false;
+    }
+  }
+
   // -- operations
 
   void Arrange(Operations* operations) {
@@ -312,7 +351,7 @@ class Cutter {
             if (exchange[source] == kNone) exchange[source] = operations->exchange++;
             const auto same = [&](const Transfer& one) { return one.value == source; };
             if (std::ranges::none_of(operation->imports, same))
-              operation->imports.push_back({source, exchange[source]});
+              operation->imports.push_back({source, exchange[source], text_[source] == 1});
           }
         }
       }
@@ -335,7 +374,7 @@ class Cutter {
       for (Register result : atoms_[atom].results) {
         const auto same = [&](const Transfer& one) { return one.value == result; };
         if (exchange[result] != kNone && std::ranges::none_of(operation->exports, same))
-          operation->exports.push_back({result, exchange[result]});
+          operation->exports.push_back({result, exchange[result], text_[result] == 1});
       }
     }
   }
@@ -344,9 +383,11 @@ class Cutter {
     return std::ranges::find(atoms_[atom].results, value) != atoms_[atom].results.end();
   }
 
+  const Code& code_;
   const TransactionCode& transaction_;
   std::vector<uint32_t> use_of_;   // by register that holds a row
   std::vector<uint32_t> made_in_;  // by register: the newest atom that makes it
+  std::vector<uint32_t> text_;     // by register: 1 a string, 0 none, kNone not known
   std::vector<Atom> atoms_;
   std::vector<uint32_t> group_of_;  // by atom; kNone: of the event
   std::vector<Group> groups_;

@@ -25,6 +25,7 @@ namespace morphspark {
 struct Transfer {
   Register value;
   uint32_t place;  // in the transaction's exchange
+  bool text;       // a string: whoever leaves it copies it, as it may lie where the next operation puts its own
 };
 
 struct Operation {

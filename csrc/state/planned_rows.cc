@@ -136,6 +136,26 @@ bool BatchVersions::Published(Access access, std::vector<uint64_t>* image) const
   return true;
 }
 
+bool BatchVersions::PublishesSame(Access access, std::span<const uint64_t> image) const {
+  if (source_[access] != access || image.empty() || image[0] != state_[access]) return false;
+  if (!(state_[access] & kExists)) return true;
+  const Table& table = *tables_[graph_->table[access]];
+  const std::vector<Kind>& columns = table.spec().columns;
+  const uint64_t* const own = words_.data() + image_[access];
+  for (ColumnId column = 0; column < columns.size(); ++column) {
+    const uint32_t at = table.image().offset(column);
+    if (columns[column] != Kind::kString) {
+      if (own[at] != image[1 + at]) return false;
+      continue;
+    }
+    Value a, b;
+    table.image().Read<Kind::kString>(own, column, &a);
+    table.image().Read<Kind::kString>(image.data() + 1, column, &b);
+    if (a.s.view() != b.s.view()) return false;
+  }
+  return true;
+}
+
 void BatchVersions::Forget(Task task) {
   for (Access access = graph_->first[task]; access < graph_->first[task + 1]; ++access) state_[access] = 0;
 }

@@ -45,6 +45,8 @@ class BatchVersions {
   void Publish(Access access, bool own);
   // What is needed to run a transaction again.
   bool Published(Access access, std::vector<uint64_t>* image) const;
+  // Whether the access publishes an image of its own with the values of that one.
+  bool PublishesSame(Access access, std::span<const uint64_t> image) const;
   Access Source(Access access) const { return source_[access]; }
   void Forget(Task task);
   // Makes the last versions those of the tables; and all of them versions that stay, where a table keeps some.

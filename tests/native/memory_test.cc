@@ -6,10 +6,12 @@
 #include "engine.h"
 #include "ledger.h"
 #include "shortage.h"
+#include "strategies.h"
 
 namespace morphspark {
 namespace {
 
+using testing::Allocations;
 using testing::LedgerBatch;
 using testing::LedgerCode;
 using testing::LedgerEvent;
@@ -149,6 +151,53 @@ BOOST_AUTO_TEST_CASE(rows_applied_without_memory_can_be_applied_again) {
   }
   BOOST_TEST(rows > 200u);
   BOOST_TEST(failures > 10);
+}
+
+// What an epoch allocates when epochs like it have run before.
+struct Allocated {
+  int64_t count, bytes;
+};
+Allocated InSteadyState(const Strategy& strategy, int threads, int64_t accounts, int events, int seed) {
+  const Code code = LedgerCode();
+  Engine engine(LedgerTables(), threads);
+  std::vector<LedgerEvent> opening, transfers;
+  for (int64_t account = 0; account < accounts; ++account)
+    opening.push_back({account, "transfer", account, (account + 1) % accounts, 0, {}, {}});
+  Random random(seed);
+  for (int i = 0; i < events; ++i) {
+    transfers.push_back(testing::RandomEvent(&random, accounts + i, accounts, 0));
+    transfers.back().kind = "transfer";
+    if (i % 10 == 0) transfers.back().amount = 1'000;  // it fails
+  }
+  const LedgerBatch all(opening), some(transfers);
+  EpochResult opened;
+  if (!engine.Execute(all.Input(code), &opened).ok()) throw std::logic_error("the ledger does not open");
+  engine.Commit();
+  Allocated last{};
+  for (int epoch = 0; epoch < 4; ++epoch) {
+    EpochInput input = some.Input(code);
+    input.strategy = strategy;
+    EpochResult result;
+    const Allocations allocations;
+    if (!engine.Execute(input, &result).ok()) throw std::logic_error("an epoch failed");
+    last = {allocations.count(), allocations.bytes()};
+    engine.Commit();
+  }
+  return last;
+}
+
+BOOST_AUTO_TEST_CASE(nothing_is_allocated_per_operation_or_as_long_as_a_table) {
+  for (const Strategy& strategy : testing::AllStrategies()) {
+    for (int threads : {1, 2}) {
+      const Allocated few = InSteadyState(strategy, threads, 30'000, 400, 1);
+      const Allocated many = InSteadyState(strategy, threads, 30'000, 1'600, 2);
+      const std::string what = testing::Name(strategy) + " on " + std::to_string(threads);
+      // What an epoch hands out, and who works on it: the same, however many events there are.
+      BOOST_TEST(many.count < few.count + 40, what << ": " << few.count << " and " << many.count);
+      // Less than one word for each row of the table.
+      BOOST_TEST(few.bytes < 30'000 * 4, what << ": " << few.bytes);
+    }
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "assembler.h"
+#include "ledger.h"
 #include "plan/classify.h"
+#include "plan/operation_graph.h"
 #include "plan/resolve.h"
 
 namespace morphspark {
@@ -255,6 +257,77 @@ BOOST_AUTO_TEST_CASE(threads_do_not_change_the_slots) {
     Resolved resolved({Kind::kString}, {&column}, {0}, false);
     BOOST_TEST((resolved.Run({}, threads) == expected));
     BOOST_TEST((resolved.Run({}, threads) == expected));
+  }
+}
+
+// ---------------------------------------------------------------------------------------------- operations
+
+// Who waits for whom, found the plain way: by going through what each operation uses.
+std::vector<std::vector<Node>> PlainEdges(const Graph& graph, const Code& code, const OperationGraph& operations) {
+  std::vector<std::vector<Node>> before(operations.nodes.units);
+  std::map<std::pair<uint32_t, Slot>, Node> wrote;  // by row: the last node that did
+  for (Task task = 0; task < graph.tasks; ++task) {
+    const Node first = operations.first[task];
+    const bool cut = operations.Cut(task);
+    std::map<std::pair<uint32_t, Slot>, Node> writes;
+    for (Access access = graph.first[task]; access < graph.first[task + 1]; ++access) {
+      if (graph.flags[access] & Graph::kHole) continue;
+      const uint32_t use = access - graph.first[task];
+      const Operations& own = *code.transactions[graph.type[task]].operations;
+      const std::pair<uint32_t, Slot> row = {graph.table[access], graph.slot[access]};
+      if (const auto found = wrote.find(row); found != wrote.end())
+        before[first + (cut ? own.entry[use] : 0)].push_back(found->second);
+      if (graph.flags[access] & Graph::kWrites) writes[row] = first + (cut ? own.exit[use] : 0);
+    }
+    for (const auto& [row, node] : writes) wrote[row] = node;
+    if (!cut) continue;
+    const std::vector<Operation>& list = code.transactions[graph.type[task]].operations->list;
+    for (size_t number = 0; number < list.size(); ++number) {
+      for (uint32_t other : list[number].after) before[first + number].push_back(first + other);
+    }
+  }
+  for (auto& some : before) std::ranges::sort(some);
+  return before;
+}
+
+BOOST_AUTO_TEST_CASE(operations_wait_for_what_they_use_on_any_number_of_threads) {
+  const Code code = testing::LedgerCode();
+  Random random(74);
+  std::vector<testing::LedgerEvent> events;
+  for (int i = 0; i < 10'000; ++i) events.push_back(testing::RandomEvent(&random, i, 300, 3));
+  const testing::LedgerBatch batch(events);
+  const EpochInput input = batch.Input(code);
+  for (int threads : {1, 3}) {
+    std::vector<std::unique_ptr<Table>> tables;
+    for (TableSpec& spec : testing::LedgerTables()) tables.push_back(std::make_unique<Table>(std::move(spec)));
+    ThreadPool pool(threads);
+    std::vector<TransactionId> transactions;
+    std::vector<std::vector<Slot>> slots;
+    Classify(code, input.columns, input.rows, &pool, &transactions);
+    ResolveKeys(code, input.columns, transactions, tables, &pool, &slots);
+    Order order;
+    order.keyed = order.running = input.rows;
+    Planner planner(tables);
+    Graph graph;
+    OperationGraph operations;
+    for (const TransactionCode& one : code.transactions)
+      operations.cuts.push_back(one.operations->list.empty() ? nullptr : one.operations.get());
+    for (int64_t begin : {0, 3'000}) {  // the second time, everything is used again
+      planner.Plan({code, input.columns, order, transactions, slots}, begin, input.rows, &pool, &graph);
+      FindOperations(graph, &pool, &operations);
+      BOOST_TEST(operations.nodes.units > graph.tasks);
+      const std::vector<std::vector<Node>> expected = PlainEdges(graph, code, operations);
+      bool same = true;
+      for (Node node = 0; node < operations.nodes.units; ++node) {
+        const auto found = operations.nodes.Before(node);
+        std::vector<Node> sorted(found.begin(), found.end());
+        std::ranges::sort(sorted);
+        same = same && sorted == expected[node];
+        const Task owner = operations.owner[node];
+        same = same && operations.first[owner] <= node && node < operations.first[owner + 1];
+      }
+      BOOST_TEST(same);
+    }
   }
 }
 

@@ -7,6 +7,7 @@
 namespace {
 
 std::atomic<int64_t> allocations_left{-1};  // negative: as many as wanted
+std::atomic<int64_t> allocation_count{0}, allocation_bytes{0};
 
 void* AllocateOrNull(std::size_t size) { return std::malloc(size ? size : 1); }
 
@@ -16,6 +17,9 @@ void* Allocate(std::size_t size) {
       allocations_left.fetch_sub(1, std::memory_order_relaxed) == 0) {
     throw std::bad_alloc();
   }
+  // Relaxed: read when all threads that count are at rest.
+  allocation_count.fetch_add(1, std::memory_order_relaxed);
+  allocation_bytes.fetch_add(static_cast<int64_t>(size), std::memory_order_relaxed);
   if (void* bytes = AllocateOrNull(size)) return bytes;
   throw std::bad_alloc();
 }
@@ -36,5 +40,9 @@ namespace morphspark::testing {
 Shortage::Shortage(int64_t allowed) { allocations_left = allowed; }
 Shortage::~Shortage() { allocations_left = -1; }
 bool Shortage::happened() const { return allocations_left < 0; }
+
+Allocations::Allocations() : count_before_(allocation_count), bytes_before_(allocation_bytes) {}
+int64_t Allocations::count() const { return allocation_count - count_before_; }
+int64_t Allocations::bytes() const { return allocation_bytes - bytes_before_; }
 
 }  // namespace morphspark::testing

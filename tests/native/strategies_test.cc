@@ -2,45 +2,32 @@
 // drawn from seeds. MORPHSPARK_SEEDS says how many of those (make fuzz: 10,000).
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
-#include <cstdlib>
 #include <string>
 #include <vector>
 
 #include "columns.h"
 #include "engine.h"
 #include "ledger.h"
+#include "strategies.h"
 
 namespace morphspark {
 namespace {
 
+using testing::AllStrategies;
 using testing::LedgerBatch;
 using testing::LedgerCode;
 using testing::LedgerEvent;
 using testing::LedgerState;
 using testing::LedgerTables;
+using testing::Name;
 using testing::Random;
 using testing::Rows;
+using testing::Seeds;
 using testing::StateOf;
-
-std::vector<Strategy> AllStrategies() {
-  std::vector<Strategy> all;
-  for (Scheme scheme : {Scheme::kSerial, Scheme::kLock, Scheme::kMvlk, Scheme::kPat, Scheme::kTstream})
-    all.push_back({.scheme = scheme});
-  for (Exploration exploration : {Exploration::kBfs, Exploration::kDfs, Exploration::kNs}) {
-    for (Unit unit : {Unit::kOperation, Unit::kChain, Unit::kTransaction}) {
-      for (Abort abort : {Abort::kEager, Abort::kLazy}) all.push_back({Scheme::kExplore, exploration, unit, abort});
-    }
-  }
-  all.push_back({Scheme::kExplore, Exploration::kBfs, Unit::kStratum});
-  return all;
-}
 
 // All pairs of ways to explore the graph: one for transfers and erasures, one for notes, which erasures meet.
 std::vector<std::vector<Strategy>> AllNests() {
-  std::vector<Strategy> points;
-  for (const Strategy& one : AllStrategies()) {
-    if (one.scheme == Scheme::kExplore) points.push_back(one);
-  }
+  const std::vector<Strategy> points = testing::Explorations();
   std::vector<std::vector<Strategy>> nests;
   for (const Strategy& transfers : points) {
     for (const Strategy& notes : points) nests.push_back({transfers, notes, transfers});
@@ -57,11 +44,6 @@ std::vector<LedgerEvent> RandomEvents(Random* random, int count, int keys) {
   return events;
 }
 
-int Seeds() {
-  const char* wanted = std::getenv("MORPHSPARK_SEEDS");
-  return wanted == nullptr ? 600 : std::atoi(wanted);
-}
-
 struct Expected {
   Rows<std::string> reasons;
   LedgerState state;
@@ -76,11 +58,6 @@ Expected Model(std::vector<LedgerEvent> events, const LedgerState& before) {
     expected.reasons.push_back(reason.empty() ? std::nullopt : std::optional(reason));
   }
   return expected;
-}
-
-std::string Name(const Strategy& one) {
-  return std::to_string(static_cast<int>(one.scheme)) + "/" + std::to_string(static_cast<int>(one.exploration)) + "/" +
-         std::to_string(static_cast<int>(one.unit)) + "/" + std::to_string(static_cast<int>(one.abort));
 }
 
 void CheckEpoch(Engine* engine, EpochInput input, const Expected& expected, const std::string& what) {
@@ -216,24 +193,6 @@ BOOST_AUTO_TEST_CASE(a_seed_replays_its_interleaving) {
   }
   BOOST_TEST(redone[0] == redone[1]);
   BOOST_TEST(redone[0] > 0);
-}
-
-BOOST_AUTO_TEST_CASE(a_cancelled_batch_changes_nothing) {
-  const Code code = LedgerCode();
-  Random random(6);
-  const std::vector<LedgerEvent> events = RandomEvents(&random, 20'000, 40);
-  const LedgerBatch batch(events);
-  for (const Strategy& strategy : AllStrategies()) {
-    Engine engine(LedgerTables(), 2);
-    EpochInput input = batch.Input(code);
-    input.strategy = strategy;
-    input.poll = [] { return true; };
-    EpochResult result;
-    const Status status = engine.Execute(input, &result);
-    if (status.ok()) engine.Rollback();  // it was faster than the first look
-    BOOST_TEST(StateOf(engine).accounts.empty());
-    BOOST_TEST(engine.Validate());
-  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

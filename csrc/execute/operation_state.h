@@ -1,0 +1,49 @@
+// The life of an operation, with the names of the literature.
+//
+//     BLK ──T1──▶ RDY ──T2──▶ EXE       T1 what it waits for has been executed
+//      │           ▲           ▲        T2 it is executed
+//      ├────T5─────┴────T5─────┤        T3 it is executed before that (nothing here does so: who waits, waits)
+//      └─────────T3────────────┘        T5 rolled back, and ready at once
+//      ▲           │           │        T6 rolled back, and must wait again
+//      └────T6─────┴────T6─────┘        T4 from any state to ABT: it, or another operation of its transaction, failed
+//
+// A failure is not the last word while what was read may be taken back: only a transaction that failed with everything
+// before it final is aborted. So nothing ever leaves ABT.
+#pragma once
+
+#include <cassert>
+#include <cstdint>
+
+namespace morphspark {
+
+enum class OperationState : uint8_t { kBlocked, kReady, kExecuted, kAborted };
+
+// The number of the transition (T1: 1); 0: there is none.
+constexpr int TransitionOf(OperationState from, OperationState to, bool rolls_back) {
+  constexpr int kForward[4][4] = {
+      // BLK RDY EXE ABT
+      {0, 1, 3, 4},  // BLK
+      {0, 0, 2, 4},  // RDY
+      {0, 0, 0, 4},  // EXE
+      {0, 0, 0, 0},  // ABT
+  };
+  constexpr int kBack[4][4] = {
+      {0, 5, 0, 4},
+      {6, 0, 0, 4},
+      {6, 5, 0, 4},
+      {0, 0, 0, 0},
+  };
+  return (rolls_back ? kBack : kForward)[static_cast<int>(from)][static_cast<int>(to)];
+}
+
+// Each change of a state goes through one of these two, which cost a store; with assertions on they check it.
+inline void Advance(OperationState* state, OperationState to) {
+  assert(TransitionOf(*state, to, false) != 0);
+  *state = to;
+}
+inline void RollBack(OperationState* state, OperationState to) {
+  assert(*state == to || TransitionOf(*state, to, true) != 0);
+  *state = to;
+}
+
+}  // namespace morphspark
