@@ -264,7 +264,7 @@ bool Engine::Plannable(const EpochInput& input) const {
       transactions, [](const TransactionCode& one) { return one.computes_keys && !one.foresight->exact; });
   const auto keeps = [](const auto& table) { return table->history() != nullptr; };
   if (roams && std::ranges::any_of(tables_, keeps)) return false;
-  return !input.strategy || input.strategy->scheme != Scheme::kNolock || !input.code->reads_windows();
+  return !input.strategy || input.strategy->scheme != Scheme::kNolock || !input.code->uses_windows();
 }
 
 Adviser::Advice Engine::Advise(const EpochInput& input, const PlanInput& plan, int64_t begin, int64_t end,

@@ -281,8 +281,12 @@ class AppMaker:
         """Candidates that the event names."""
         element = dict(table.key).get("key")
         if element is not None and self.choose.maybe(2):
-            return m.Col(list_of(element), self.choose.pick([n for n, k in EVENT_COLUMNS.items() if k == list_of(element)]))
-        return tuple(tuple(self.candidate(kind) for _, kind in table.key) for _ in range(self.choose.pick([2, 1, 3, 0])))
+            return m.Col(
+                list_of(element), self.choose.pick([n for n, k in EVENT_COLUMNS.items() if k == list_of(element)])
+            )
+        return tuple(
+            tuple(self.candidate(kind) for _, kind in table.key) for _ in range(self.choose.pick([2, 1, 3, 0]))
+        )
 
     def candidate(self, kind: Type) -> m.Expr:
         if self.choose.maybe(3):

@@ -77,7 +77,7 @@ void Planner::FindRoamers(const PlanInput& input, Graph* graph) {
 
 void Planner::FindWindows(const PlanInput& input, Graph* graph) {
   graph->reads_windows = false;
-  if (!input.code.reads_windows()) return;
+  if (!input.code.uses_windows()) return;
   for (Task task = 0; task < graph->tasks && !graph->reads_windows; ++task) {
     const TransactionCode* code = CodeAt(input, graph->begin + task);
     graph->reads_windows = code != nullptr && !code->windows.empty();

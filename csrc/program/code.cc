@@ -270,8 +270,4 @@ Status Code::Decode(std::span<const int64_t> words, std::vector<std::string> str
   return Status::Ok();
 }
 
-bool Code::reads_windows() const {
-  return std::ranges::any_of(transactions, [](const TransactionCode& one) { return !one.windows.empty(); });
-}
-
 }  // namespace morphspark

@@ -234,7 +234,6 @@ struct Code {
   // Reads the encoding of lower.py. `tables` are those that the program will run on.
   static Status Decode(std::span<const int64_t> words, std::vector<std::string> strings,
                        std::span<const TableSpec* const> tables, Code* out);
-  bool reads_windows() const;
 };
 
 }  // namespace morphspark
