@@ -56,7 +56,7 @@ $(VENV)/.built: $(VENV)/.installed $(CORE_INPUTS) morphspark/java.py
 
 # --- run and test ----------------------------------------------------------------------------------------------
 
-.PHONY: run test pytest fuzz crash faults bench notebooks
+.PHONY: run test pytest fuzz crash faults soak bench notebooks
 run: build ## stream a generated ledger through Spark for about 30 s, with live progress and a summary
 	@$(BIN)/morphspark run conf/ledger.toml
 
@@ -71,6 +71,10 @@ fuzz: build ## 10,000 seeded interleavings, then the property tests, for long, w
 
 crash: build ## kill 500 engines and 20 Spark queries, start them again, compare with the oracle (under 20 minutes)
 	@$(BIN)/python tests/crash $(ARGS)
+
+SOAK_SECONDS ?= 600
+soak: build ## sliding windows and sessions for 10 minutes; fails if memory grows (SOAK_SECONDS=60 for less)
+	@$(BIN)/python tests/soak.py --seconds $(SOAK_SECONDS)
 
 faults: build ## fail every call to the disk of a run of 20 epochs, in every way (about 3 minutes)
 	@MORPHSPARK_FAULTS=all $(BIN)/python -m pytest tests/test_fail_nth.py $(ARGS)

@@ -91,8 +91,8 @@ def udf(
     vector    it takes numpy arrays and returns one (or several) of the same length, row by row
     python    it takes and returns Python values, None for null; slow, as it needs the GIL for every event
 
-    `speeds[k].over("5 min").speed.apply(f, …)` calls it with the values of a window, the oldest first: a numpy array; of
-    a python=True function a list; of a vector=True function a list of arrays, one for each row of the others.
+    `speeds[k].over("5 min").speed.apply(f, …)` calls it with the values of a window, the oldest first: a numpy array; a
+    python=True function with a list; a vector=True function with a list of arrays, one for each row of the others.
     """
     if callable(results) or results is None:
         raise TraceError(f"a function needs the type that it returns: write {_EXAMPLE}")

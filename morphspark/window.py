@@ -61,7 +61,7 @@ AGGREGATES = infer.WINDOW_AGGREGATES
 
 @refuses_operators
 class WindowColumn(Traced):
-    """Of a window: `.mean()`, `.sum()`, `.count()`, `.min()`, `.max()`, `.first()`, `.last()`, `.nunique()`, `.apply(f)`."""
+    """A column of a window: `.mean()`, `.sum()`, `.count()`, `.min()`, `.max()`, …, `.apply(f)`."""
 
     __slots__ = ("_column", "_type", "_window")
 
