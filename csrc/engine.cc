@@ -180,7 +180,7 @@ Status Engine::Run(const EpochInput& input, EpochResult* result) {
   reason_texts_.Reset(code.reasons);
   const Times times = TimesOf(input);
   const Piece events{{&code, input.columns, slots_, tables_, &returned, input.max_string_bytes, &reason_texts_, times,
-                      input.recompute, &door_},
+                      input.recompute, &door_, input.draws, input.wall_us},
                      {code, input.columns, order, transactions_, slots_}};
   if (code.triggers.empty()) {
     MORPHSPARK_RETURN_IF_ERROR(RunBatches(input, events, 0, order.running, result));
@@ -410,7 +410,7 @@ Status Engine::Fire(const EpochInput& input, int64_t until, Triggers* triggers, 
       order->keyed = end;
       MakeRoom(end, returned);
       const Piece piece{{&code, firings_.columns, firing_slots_, tables_, returned, input.max_string_bytes,
-                         &reason_texts_, Times{nullptr, *boundary}, input.recompute, &door_},
+                         &reason_texts_, Times{nullptr, *boundary}, input.recompute, &door_, input.draws, input.wall_us},
                         {code, firings_.columns, *order, firings_.transactions, firing_slots_}};
       MORPHSPARK_RETURN_IF_ERROR(RunBatches(input, piece, begin, end, result));
       result->firings.push_back({begin, end, *boundary});

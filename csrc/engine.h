@@ -49,6 +49,8 @@ struct EpochInput {
   std::optional<int64_t> clock = {}, last_event = {};
   std::optional<int64_t> until = {};  // after the events, fire up to here
   bool recompute = false;             // windows, for benchmarks
+  uint64_t draws = 0;                 // what all random numbers begin with: see draws.h
+  int64_t wall_us = 0;                // the wall clock
 };
 
 struct StageSeconds {

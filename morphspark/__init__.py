@@ -22,7 +22,7 @@ from .window import window
 from .words import absolute as abs
 from .words import all_of as all
 from .words import any_of as any
-from .words import coalesce, count, each, key, mean, require, when, where
+from .words import coalesce, count, each, key, mean, now, random, require, when, where
 from .words import largest as max
 from .words import smallest as min
 from .words import total as sum
@@ -32,8 +32,8 @@ __version__ = "0.1.0"
 __all__ = [
     "App", "ClosedError", "Config", "ConfigError", "Engine", "EpochError", "FencedError", "LateError", "LimitError",
     "MorphsparkError", "Program", "SchemaError", "Sink", "StateDirectory", "StateError", "TraceError",
-    "abs", "all", "any", "coalesce", "count", "each", "key", "max", "mean", "min", "require", "sum", "udf", "when",
-    "where", "window",
+    "abs", "all", "any", "coalesce", "count", "each", "key", "max", "mean", "min", "now", "random", "require",
+    "sum", "udf", "when", "where", "window",
 ]  # fmt: skip
 
 

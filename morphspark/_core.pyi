@@ -23,6 +23,7 @@ class Engine:
         watermark: Any,
         last_key: tuple[Any, ...] | None,
         times: tuple[int | None, int | None, int | None, bool],
+        moment: tuple[int, int],
         max_string_bytes: int,
         strategy: tuple[int, int, int, int] | None,
         punctuation: int,

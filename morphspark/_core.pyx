@@ -254,14 +254,15 @@ cdef decision_inputs(_native.DecisionInputs* inputs):
 cdef fill_input(_native.EpochInput* epoch, vector[_native.ColumnView]* views, vector[string]* text, list keep,
                 Program program, given):
     """What an epoch is; `views`, `text` and `keep` must live as long as it is used."""
-    (arrays, rows, late, watermark, last_key, times, max_string_bytes, nested, strategy, punctuation, interleaving,
-     observe) = given
+    (arrays, rows, late, watermark, last_key, times, moment, max_string_bytes, nested, strategy, punctuation,
+     interleaving, observe) = given
     cdef _native.OrderKey key
     view_columns(arrays, program.kinds, keep, views)
     _native.PadColumns(program.code[0], views)
     _native.SetColumns(epoch, views[0])
     clock, last_event, until, recompute = times
     epoch.recompute = recompute
+    epoch.draws, epoch.wall_us = moment
     if clock is not None:
         epoch.clock = <int64_t> clock
     if last_event is not None:

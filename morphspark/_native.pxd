@@ -213,6 +213,8 @@ cdef extern from "engine.h" namespace "morphspark" nogil:
         uint32_t lanes_min
         optional[int64_t] clock, last_event, until
         cbool recompute
+        uint64_t draws
+        int64_t wall_us
 
     cdef cppclass EpochResult:
         Order order

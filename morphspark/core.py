@@ -33,6 +33,15 @@ class Progress:
     last_key: tuple[Any, ...] | None = None  # the largest whole order key
     clock: int | None = None  # triggers have fired up to here; the effective timestamp of the last transaction
     last_event: int | None = None  # the effective timestamp of the last event, which `advance` does not move
+    calls: int = 0  # and advances, that were committed since the last epoch
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What an execution takes from outside of its input; the same again if it is repeated."""
+
+    draws: int = 0  # what all random numbers begin with: `draws.run_of`
+    wall_us: int = 0  # the wall clock: microseconds since 1970 UTC
 
 
 @dataclass(frozen=True)
@@ -60,7 +69,13 @@ class Core(Protocol):
         """Insert checked rows (key parts, then value columns) into a table that the stream has not touched."""
 
     def execute(
-        self, bound: BoundProgram, batch: Batch, progress: Progress, late: str, until: int | None = None
+        self,
+        bound: BoundProgram,
+        batch: Batch,
+        progress: Progress,
+        late: str,
+        moment: Moment,
+        until: int | None = None,
     ) -> Outcome:
         """Run an epoch, and then triggers up to `until`. If it raises, nothing changed; else `commit` or `rollback`
         must follow."""

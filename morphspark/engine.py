@@ -7,6 +7,7 @@ its record is on the disk before it is visible (durable/committer.py).
 from __future__ import annotations
 
 import contextlib
+import operator
 import os
 import threading
 import time
@@ -27,7 +28,8 @@ from .callee import check_log
 from .calls import CallResult, call_batch, call_program, idle_batch, moment_of
 from .columns import Batch, admit, as_table, canonical, check_strings, filled, one_chunk
 from .config import Config
-from .core import Outcome, Progress
+from .core import Moment, Outcome, Progress
+from .draws import between_epochs, run_of
 from .durable.binding import check_evolve, check_query
 from .durable.directory import table_at
 from .durable.failpoints import reach
@@ -115,6 +117,7 @@ class Engine:
         self._close_wanted = False
         self._half_read = False  # a refresh was interrupted
         self._teller: Workers | None = None  # resolves the futures of `submit`
+        self._aborted_calls = 0
         self._no_late: tuple[pa.Schema, pa.Table] | None = None  # events' schema, and no late event of it
         self._process = os.getpid()
         self._start(self._open(path, evolve))
@@ -213,8 +216,8 @@ class Engine:
         clock.lap("admit")
         command = self._begin_command(batch)
         try:
-            clock_us = config.clock() if config.clock is not None else now_us()
-            outcome = self._core.execute(bound, batch, before.progress, self.app.late)
+            moment = self._moment(before.progress.epoch)
+            outcome = self._core.execute(bound, batch, before.progress, self.app.late, moment)
             clock.lap("core")
             self._check_state_size()
             result = self._output(batch, outcome, before.progress.epoch)
@@ -232,7 +235,7 @@ class Engine:
                 else:
                     log = self._journal.log_of(batch, outcome, self._changes())
                 names = tuple(batch.events.column_names)
-                executed = Executed(progress, kinds, clock_us, outcome.counts, rows, late, names, note, log)
+                executed = Executed(progress, kinds, moment.wall_us, outcome.counts, rows, late, names, note, log)
                 command = None  # whoever writes it, ends it
                 clock.lap("output")
                 ended = self._log(executed, ahead)
@@ -323,22 +326,34 @@ class Engine:
             batch = call_batch(program, columns, before.types, self.config)
             bound = bind(program, batch.types)
             try:
-                moment = Progress(before.progress.epoch, clock=before.progress.watermark)
-                outcome = self._core.execute(bound, batch, moment, "admit")
+                here = Progress(before.progress.epoch, clock=before.progress.watermark)
+                outcome = self._core.execute(bound, batch, here, "admit", self._moment_between(before.progress))
                 self._check_state_size()
                 found = {name: column[0].as_py() for name, column in outcome.columns.items()}
                 committed = found["_status"] == "committed"
                 returned = {name: found[name] for name in bound.returns} if committed else {}
                 result = CallResult(found["_status"], found["_reason"], returned)
                 if committed:
-                    self._prepared = _Committed(
-                        before.progress, before.types, self._core.commits + 1, before.bound, before.late
-                    )
+                    progress = replace(before.progress, calls=before.progress.calls + 1)
+                    self._prepared = replace(before, progress=progress, commits=self._core.commits + 1)
                     self._commit_rows(lambda file: Call(program.transactions[0].name, file))
+                else:
+                    self._aborted_calls += 1
             finally:
                 self._undo()
             self._visible()
             return result
+
+    def _moment(self, epoch: int, part: int = 0) -> Moment:
+        clock = self.config.clock
+        wall_us = now_us() if clock is None else clock()
+        if isinstance(wall_us, bool) or not hasattr(wall_us, "__index__") or not -(2**63) <= wall_us < 2**63:
+            raise ConfigError(f"Config(clock=…) gave {wall_us!r}; expected microseconds since 1970 UTC, a whole number")
+        return Moment(run_of(self.program.seed, epoch, part), operator.index(wall_us))
+
+    def _moment_between(self, progress: Progress) -> Moment:
+        """Of what happens before the next epoch."""
+        return self._moment(progress.epoch, between_epochs(progress.calls, self._aborted_calls))
 
     def _commit_rows(self, body: Callable[[DataFile], Body]) -> None:
         journal, core = self._journal, self._core
@@ -362,14 +377,19 @@ class Engine:
             until = moment_of(ts, bound.clock)
             reached = before.progress.clock
             try:
-                outcome = self._core.execute(bound, batch, before.progress, "admit", max(until, reached or until))
+                moment = self._moment_between(before.progress)
+                until_now = max(until, reached or until)
+                outcome = self._core.execute(bound, batch, before.progress, "admit", moment, until_now)
                 self._check_state_size()
                 result = self._output(batch, outcome, before.progress.epoch - 1)
-                known = before.progress.watermark
+                known, calls = before.progress.watermark, before.progress.calls
                 progress = replace(
-                    _after(outcome, before.progress.epoch), watermark=until if known is None else max(known, until)
+                    _after(outcome, before.progress.epoch),
+                    watermark=until if known is None else max(known, until),
+                    calls=calls,
                 )
                 if progress != before.progress and bound.clock != types.NULL:  # else no event was ever there
+                    progress = replace(progress, calls=calls + 1)
                     self._prepared = replace(before, progress=progress, commits=self._core.commits + 1, bound=bound)
                     self._commit_rows(lambda file: Advance(progress, file))
             finally:

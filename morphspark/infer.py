@@ -49,6 +49,10 @@ def result_type(op: str, args: list[Type]) -> Type:
         return _extreme(op, args)
     if op == "work":
         return _word(args[0])
+    if op == "random":
+        return FLOAT64
+    if op == "now":
+        return TIMESTAMP
     if op in ("neg", "abs"):
         return _number_or_unknown(op, args[0])
     if op == "where":

@@ -110,6 +110,8 @@ OPS = {
             "WindowOfRows",
             "CollectElements",
             "Choose",
+            "Random",
+            "Now",
             "Work",
         ]
     )
@@ -582,6 +584,13 @@ class _TransactionLowering:
     def _work(self, index: int, step: Step, dst: int) -> None:
         kind, rounds = step.text.split(":")
         self.emit("Work", dst, self.register(step.args[0]), c=int(rounds), aux=WORK_KINDS.index(kind))
+
+    def _random(self, index: int, step: Step, dst: int) -> None:
+        around = [loop["number"] for loop in self.loops.values() if "after" not in loop]
+        self.emit("Random", dst, index, around[-1] + 1 if around else 0)
+
+    def _now(self, index: int, step: Step, dst: int) -> None:
+        self.emit("Now", dst)
 
     def _unary(self, op: str, index: int, step: Step, dst: int) -> None:
         self.emit(op + _letter(self.bound.types[index]), dst, self.register(step.args[0]))

@@ -14,7 +14,7 @@ from .bind import BoundProgram
 from .callee import begin, spent
 from .columns import Batch, canonical, decoded, trimmed, without_idle_validity
 from .config import Config
-from .core import DELETED_COLUMN, TIME_COLUMN, Outcome, Progress, check_rows, late_message, rows_schema, version_columns
+from .core import DELETED_COLUMN, TIME_COLUMN, Moment, Outcome, Progress, check_rows, late_message, rows_schema, version_columns
 from .errors import LateError
 from .lower import kind_code, lower
 from .program import TableSpec
@@ -74,10 +74,16 @@ class NativeCore:
         self._engine.apply(self._tables[table.name], rows.columns, kinds, 0)
 
     def execute(
-        self, bound: BoundProgram, batch: Batch, progress: Progress, late: str, until: int | None = None
+        self,
+        bound: BoundProgram,
+        batch: Batch,
+        progress: Progress,
+        late: str,
+        moment: Moment,
+        until: int | None = None,
     ) -> Outcome:
         order_by = bound.program.order_by
-        given = self._input(bound, batch, progress, late, until)
+        given = self._input(bound, batch, progress, late, moment, until)
         functions = given[0].functions
         begin(functions)
         try:
@@ -101,11 +107,17 @@ class NativeCore:
 
     def explain(self, bound: BoundProgram, batch: Batch, progress: Progress) -> dict[str, Any] | None:
         """The graph of a batch, late events included."""
-        given = self._input(bound, batch, progress, "admit")
+        given = self._input(bound, batch, progress, "admit", Moment())
         return _batch(self._engine.explain(DRAWN_EVENTS_MAX, *given))
 
     def _input(
-        self, bound: BoundProgram, batch: Batch, progress: Progress, late: str, until: int | None = None
+        self,
+        bound: BoundProgram,
+        batch: Batch,
+        progress: Progress,
+        late: str,
+        moment: Moment,
+        until: int | None = None,
     ) -> tuple[Any, ...]:
         nested = self._nested and by_transaction(self._nested, [one.name for one in bound.program.transactions])
         return (
@@ -116,6 +128,7 @@ class NativeCore:
             progress.watermark,
             progress.last_key,
             (progress.clock, progress.last_event, until, self._recompute),
+            (moment.draws, moment.wall_us),
             self._max_string_bytes,
             nested or (),
             *self._schedule,

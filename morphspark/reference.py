@@ -13,14 +13,14 @@ from typing import Any
 import pyarrow as pa
 
 from . import program as ir
-from . import types, values
+from . import draws, types, values
 from .app import App
 from .arrow_values import to_array, to_values
 from .bind import BoundProgram, BoundTransaction
 from .callee import Callee, UserFailure, begin, callee, spent
 from .columns import Batch, canonical, decoded
 from .config import Config
-from .core import DELETED_COLUMN, TIME_COLUMN, Outcome, Progress, check_rows, late_message, version_columns
+from .core import DELETED_COLUMN, TIME_COLUMN, Moment, Outcome, Progress, check_rows, late_message, version_columns
 from .engine import Engine
 from .errors import LateError, LimitError
 from .program import Column, Element, Operand, Ref, Step, TableSpec
@@ -52,6 +52,7 @@ class ReferenceCore:
         self._left: dict[str, list[tuple[Any, ...]]] = {}  # versions and deletions of the executed epoch, as rows
         self._sequence = 0  # of the last transaction
         self._clock: int | None = None  # of the executed epoch
+        self._moment = Moment()  # of the executed epoch
         self._written: dict[tuple[str, Key], None] = {}  # rows that the executed epoch wrote, in order
         self._snapshot: dict[str, list[tuple[Any, ...]]] | None = None  # rows that were not read yet
         self._max_string_bytes = config.max_string_bytes
@@ -63,14 +64,20 @@ class ReferenceCore:
             self._tables[table.name][key] = row
 
     def execute(
-        self, bound: BoundProgram, batch: Batch, progress: Progress, late: str, until: int | None = None
+        self,
+        bound: BoundProgram,
+        batch: Batch,
+        progress: Progress,
+        late: str,
+        moment: Moment,
+        until: int | None = None,
     ) -> Outcome:
         events = Events(bound, batch)
         order, diverted, late_count = _order(events, progress, late)
         tables = {name: dict(rows) for name, rows in self._tables.items()}
         versions = {name: one.copy() for name, one in self._versions.items()}
         self._before = (tables, versions, self._sequence)
-        self._written, self._left = {}, {}
+        self._written, self._left, self._moment = {}, {}, moment
         begin(self._callees.values())
         try:
             results, triggers = self._run_all(bound, events, order, progress, until)
@@ -90,7 +97,7 @@ class ReferenceCore:
         def fire(until: int) -> None:
             for transaction, columns, boundary in triggers.due(until):
                 firing = Firing(columns)
-                results.append(self._execute(bound, transaction, firing, 0, boundary))
+                results.append(self._execute(bound, transaction, firing, 0, boundary, len(results)))
                 results[-1].time = boundary
 
         for row in order:
@@ -98,7 +105,8 @@ class ReferenceCore:
             broken = events.null_order_column(row) is not None
             if events.has_clock and not broken:
                 fire(time)
-            results.append(self._run(bound, events, row, time if events.has_clock else progress.clock))
+            now = time if events.has_clock else progress.clock
+            results.append(self._run(bound, events, row, now, len(results)))
             results[-1].row, results[-1].time = row, time
             if events.has_clock and not broken:
                 triggers.last_event = time
@@ -202,7 +210,7 @@ class ReferenceCore:
     def close(self) -> None:
         self._tables = {}
 
-    def _run(self, bound: BoundProgram, events: Events, row: int, time: int | None) -> Result:
+    def _run(self, bound: BoundProgram, events: Events, row: int, time: int | None, position: int) -> Result:
         if (column := events.null_order_column(row)) is not None:
             return Result("aborted", f"null: {column}")
         for transaction in bound.transactions:
@@ -210,13 +218,19 @@ class ReferenceCore:
                 break
         else:
             return Result("unmatched", None)
-        return self._execute(bound, transaction, events, row, time)
+        return self._execute(bound, transaction, events, row, time, position)
 
     def _execute(
-        self, bound: BoundProgram, transaction: BoundTransaction, events: Events | Firing, row: int, time: int | None
+        self,
+        bound: BoundProgram,
+        transaction: BoundTransaction,
+        events: Events | Firing,
+        row: int,
+        time: int | None,
+        position: int,
     ) -> Result:
         now = BEFORE_ALL_TIME if time is None else time
-        run = Run(bound, transaction, events, row, self, now)
+        run = Run(bound, transaction, events, row, self, now, position)
         name = transaction.transaction.name
         self._sequence += 1
         try:
@@ -402,6 +416,7 @@ class Run:
         row: int,
         core: ReferenceCore,
         now: int,
+        position: int,
     ):
         self.callees = core._callees
         self.program = bound.program
@@ -415,6 +430,9 @@ class Run:
         self.versions = core._versions
         self.max_string_bytes = core._max_string_bytes
         self.now = now  # the effective timestamp
+        self.moment = core._moment
+        self.position = position  # in the order of transactions
+        self.iterations: list[int] = []  # of the loops that run, the outermost first
         self.results: dict[int, Any] = {}
         self.elements: dict[tuple[int, int], Any] = {}
         self.writes: dict[tuple[str, Key], Row | None] = {}
@@ -458,10 +476,12 @@ class Run:
         lists = [self._value(arg) or [] for arg in step.args]
         if any(len(one) != len(lists[0]) for one in lists):
             self._abort(index, Failure("list"))
-        for elements in zip(*lists, strict=True):
+        for iteration, elements in enumerate(zip(*lists, strict=True)):
             for position, element in enumerate(elements):
                 self.elements[index, position] = element
+            self.iterations.append(iteration)
             self._range(index + 1, self.ends[index])
+            self.iterations.pop()
 
     def _value(self, operand: Operand) -> Any:
         if isinstance(operand, Ref):
@@ -504,6 +524,10 @@ class Run:
             return values.convert(self._value(chosen), type_of(chosen), result)
         if op == "begin":
             return []
+        if op == "random":
+            return draws.uniform(self.moment.draws, self.position, index, reversed(self.iterations))
+        if op == "now":
+            return self.moment.wall_us
         given = [self._needed(step, position) for position in range(len(args))]
         if op in ("add", "sub", "mul", "div", "floordiv", "mod"):
             return self._limited(values.arithmetic(op, given[0], type_of(args[0]), given[1], type_of(args[1]), result))

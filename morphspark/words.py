@@ -36,6 +36,26 @@ def key(value: Any, *, among: Any) -> Key:
     return Key(value, among)
 
 
+def random(*unwanted: Any, **named: Any) -> Value:
+    """A float64 in [0, 1), all equally likely: another one for each call and each transaction.
+
+    It follows from the app's seed, the epoch, the transaction's place in it and the call's place in the transaction, so
+    that it is the same whatever the schedule, and when an epoch is executed again.
+    """
+    tracer = current_tracer("ms.random")
+    if unwanted or named:
+        raise trace_error("ms.random() takes no arguments, it gives [0, 1): write low + (high - low) * ms.random()")
+    return tracer.value("random")
+
+
+def now(*unwanted: Any, **named: Any) -> Value:
+    """The wall clock as a timestamp, taken once for the epoch; `Config(clock=…)` gives another one."""
+    tracer = current_tracer("ms.now")
+    if unwanted or named:
+        raise trace_error("ms.now() takes no arguments, it gives microseconds UTC: write ms.now() + 60_000_000")
+    return tracer.value("now")
+
+
 class when:
     """Writes, inserts, deletes and requires inside happen only if the condition holds."""
 

@@ -189,6 +189,17 @@ void ReadWindows(Reader* in, Code* code) {
   code->triggers = in->List<TriggerCode>([&] { return ReadTrigger(in); });
 }
 
+// Loops nest, so the one around another is the last that begins before it and ends behind it.
+void FindParents(std::vector<Loop>* loops) {
+  for (Loop& inner : *loops) {
+    for (uint32_t i = 0; i < loops->size(); ++i) {
+      const Loop& outer = (*loops)[i];
+      const bool around = outer.body < inner.body && inner.after < outer.after;
+      if (around && (inner.parent == kNoLoop || (*loops)[inner.parent].body < outer.body)) inner.parent = i;
+    }
+  }
+}
+
 // What the transaction does with rows, as far as its code tells.
 void FindUses(const Code& code, std::span<const TableSpec* const> tables, TransactionCode* transaction) {
   constexpr SiteId kComputed = 1u << 31;  // and the number of an instruction: no site, but a key that it computes
@@ -261,6 +272,7 @@ Status Code::Decode(std::span<const int64_t> words, std::vector<std::string> str
   MORPHSPARK_RETURN_IF_ERROR(VerifyCode(code, tables));
   for (const TriggerCode& one : code.triggers) code.transactions[one.transaction].is_trigger = true;
   for (TransactionCode& one : code.transactions) {
+    FindParents(&one.loops);
     FindUses(code, tables, &one);
     one.operations = std::make_shared<const Operations>(CutTransaction(code, one));
     if (one.computes_keys) one.foresight = std::make_shared<const Foresight>(FindForesight(code, one, tables));

@@ -50,6 +50,8 @@ namespace morphspark {
   X(Window) X(Rows) X(Collect) X(WindowOfRows)                                                               \
   /* candidates: elements of site a, a list, go to collection b; dst = the one with the key of c parts from a on */ \
   X(CollectElements) X(Choose)                                                                                \
+  /* dst = a random number: the call is step a, in loop b - 1 (0: in none); dst = the wall clock */           \
+  X(Random) X(Now)                                                                                           \
   /* benchmarks: dst = a, after c rounds of arithmetic of kind aux; see bench/work.h */                      \
   X(Work)
 // clang-format on
@@ -100,11 +102,14 @@ struct RowLoad {
   SiteId site;
 };
 
+inline constexpr uint32_t kNoLoop = 0xFFFFFFFFu;
+
 struct Loop {
   std::vector<uint32_t> lists;       // used columns that are iterated in step
   std::vector<ColumnLoad> elements;  // where their elements go: column is the position in `lists`
   uint32_t body;                     // first instruction of the body
   uint32_t after;                    // first instruction after it
+  uint32_t parent = kNoLoop;         // the loop around it; found by Decode
 };
 
 struct Accumulator {

@@ -9,6 +9,7 @@
 #include "base/lanes.h"
 #include "bench/work.h"
 #include "program/arithmetic.h"
+#include "program/draws.h"
 #include "program/row_operations.h"
 
 namespace morphspark {
@@ -695,6 +696,18 @@ void LaneMachine::Step(const Instruction& at, std::span<const int64_t> positions
       return Emit(at, positions);
     case Op::kCall:
       return Call(at);
+    case Op::kRandom: {
+      const Lanes dst = Of(at.dst);
+      EachPlain([&](uint32_t lane) {
+        dst.Set(lane, draws::Uniform(draws::Of(context_.draws, positions[lane], at.a)));
+      });
+      return SetNotNull(at.dst);
+    }
+    case Op::kNow: {
+      const Lanes dst = Of(at.dst);
+      EachPlain([=, now = context_.wall_us](uint32_t lane) MORPHSPARK_INLINE { dst.low[lane] = now; });
+      return SetNotNull(at.dst);
+    }
     case Op::kWork:
       return Work(at);
 

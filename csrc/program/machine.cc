@@ -5,6 +5,7 @@
 #include "base/decimal.h"
 #include "bench/work.h"
 #include "program/arithmetic.h"
+#include "program/draws.h"
 #include "program/foresight.h"
 #include "program/row_operations.h"
 #include "state/current_rows.h"
@@ -449,6 +450,11 @@ ReasonId Machine<Rows>::Execute(const TransactionCode& code, const Instruction* 
         if (!Reduce(code.accumulators[at->a], frame_.reducers_[at->a], &r[at->dst], &null[at->dst])) FAIL(kOverflow);
         break;
 
+      case Op::kRandom:
+        RESULT(f, Draw(code, *at, position));
+      case Op::kNow:
+        RESULT(i, context_.wall_us);
+
       case Op::kWork:
         NEED_A();
         RESULT(i, Work(static_cast<WorkKind>(at->aux), r[at->a].i, at->c));
@@ -517,6 +523,14 @@ void Machine<Rows>::LoadElements(const Loop& loop, Frame::LoopState* state) {
     frame_.null_[load.dst] = !elements.Load(element, &frame_.registers_[load.dst]);
   }
   ++state->next;
+}
+
+template <class Rows>
+double Machine<Rows>::Draw(const TransactionCode& code, const Instruction& at, int64_t position) const {
+  uint64_t drawn = draws::Of(context_.draws, position, at.a);
+  for (uint32_t loop = at.b - 1; loop != kNoLoop; loop = code.loops[loop].parent)
+    drawn = draws::With(drawn, static_cast<uint64_t>(frame_.loops_[loop].next - 1));
+  return draws::Uniform(drawn);
 }
 
 template <class Rows>

@@ -44,6 +44,8 @@ struct BatchContext {
   Times times = {};
   bool recompute = false;     // windows, for benchmarks
   TableDoor* door = nullptr;  // closed by the thread that runs transactions; null: it changes no tables
+  uint64_t draws = 0;         // what all random numbers begin with: see draws.h
+  int64_t wall_us = 0;        // the wall clock
 };
 
 // What a thread needs to run transactions.
@@ -111,6 +113,7 @@ class Machine {
   template <class Use>
   RowHandle WithKey(TableId table, Register first, uint32_t parts, Use use);
   RowHandle Choose(const Instruction& at);
+  double Draw(const TransactionCode& code, const Instruction& at, int64_t position) const;
   bool Concat(const Value& a, const Value& b, Value* out);
   ReasonId Call(const Instruction& at);
   ReasonId CallHosted(const UserFunction& function, const Instruction& at);

@@ -166,6 +166,8 @@ bool WritesDst(Op op) {
     case Op::kWindow:
     case Op::kWindowOfRows:
     case Op::kChoose:
+    case Op::kRandom:
+    case Op::kNow:
       return true;
     default:
       return false;

@@ -15,7 +15,6 @@ namespace verify {
 namespace {
 
 constexpr size_t kTransactionsMax = 0xFFFE;  // their numbers have 16 bits, one of which means: none
-constexpr uint32_t kOutside = 0xFFFFFFFFu;   // of every loop
 
 // ------------------------------------------------------------------------------------- the whole program
 
@@ -169,12 +168,13 @@ void CheckParts(const Code& code, const TransactionCode& transaction, size_t tab
 // Every loop stands once, whole and inside its parents, and no jump leads into or out of one, or backward.
 void CheckLoops(const TransactionCode& transaction) {
   const std::vector<Instruction>& instructions = transaction.instructions;
-  std::vector<uint32_t> open = {kOutside};
+  std::vector<uint32_t> open = {kNoLoop};
   std::vector<bool> seen(transaction.loops.size(), false);
   std::vector<uint32_t> inside(instructions.size());  // by instruction: the innermost loop around it
   for (size_t i = 0; i < instructions.size(); ++i) {
     const Instruction& one = instructions[i];
     inside[i] = open.back();
+    if (one.op == Op::kRandom) Check(one.b == inside[i] + 1, "a random number is not of its loop");
     if (one.op == Op::kEach) {
       Check(one.a < seen.size() && !seen[one.a], "a loop is not there");
       Check(transaction.loops[one.a].body == i + 1, "a loop's body is somewhere else");

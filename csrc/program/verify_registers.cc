@@ -319,6 +319,10 @@ class TransactionVerifier {
       }
       case Op::kSetNull:
         return Write(one.dst, Type::kNull);
+      case Op::kRandom:
+        return Write(one.dst, Type::kFloat, kMayBeValue);
+      case Op::kNow:
+        return Write(one.dst, Type::kWord, kMayBeValue);
       case Op::kIsNull:
         ReadAny(one.a);
         return Write(one.dst, Type::kBool, kMayBeValue);

@@ -304,12 +304,14 @@ def progress_to_json(progress: Progress) -> dict[str, Any]:
         "last_key": last_key,
         "clock": progress.clock,
         "last_event": progress.last_event,
+        **({"calls": progress.calls} if progress.calls else {}),
     }
 
 
 def progress_from_json(data: Mapping[str, Any]) -> Progress:
     last_key = None if data["last_key"] is None else tuple(data["last_key"])
-    return Progress(data["next_epoch"], data["watermark"], last_key, data["clock"], data["last_event"])
+    calls = data.get("calls", 0)
+    return Progress(data["next_epoch"], data["watermark"], last_key, data["clock"], data["last_event"], calls)
 
 
 def types_to_json(kinds: Mapping[str, Type]) -> dict[str, str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -19,7 +19,8 @@ from ..arrow_values import to_array
 from ..bind import BoundProgram, bind
 from ..columns import Batch, one_chunk
 from ..config import Config
-from ..core import Core, Progress, rows_schema
+from ..core import Core, Moment, Progress, rows_schema
+from ..draws import run_of
 from ..errors import LimitError, SchemaError, StateError
 from ..program import Program, TableSpec
 from ..types import Type
@@ -172,6 +173,8 @@ class _Replay:
             self._apply(sections)
             if isinstance(body, Advance):
                 state.progress = body.progress
+            elif isinstance(body, Call):
+                state.progress = replace(state.progress, calls=state.progress.calls + 1)
 
     def _apply(self, sections: Sections) -> None:
         tables = {spec.name: spec for spec in self._state.bind.program.tables}
@@ -195,9 +198,10 @@ class _Replay:
         if self._bound is None or self._bound.events != kinds:
             self._bound = bind(state.bind.program, kinds)
         used = {name: one_chunk(events.column(name)) for name in events.column_names}
+        moment = Moment(run_of(state.bind.program.seed, body.epoch), body.clock_us)
         where = f"epoch {body.epoch}, executed again from its commands"
         try:
-            outcome = state.core.execute(self._bound, Batch(events, used, kinds), state.progress, "admit")
+            outcome = state.core.execute(self._bound, Batch(events, used, kinds), state.progress, "admit", moment)
         except LimitError as error:
             raise LimitError(f"{where}: {error}; open it with the limits it ran with") from None
         found = {name: outcome.counts[name] for name in ("committed", "aborted", "unmatched")}

@@ -214,6 +214,8 @@ std::vector<ValueOp> ValueOps() {
     ops.push_back({Op::kNeed, Kind::kNull, kind, Kind::kNull, kNull2});
   }
   ops.push_back({Op::kIntToFloat, Kind::kFloat64, Kind::kInt64, Kind::kNull});
+  ops.push_back({Op::kRandom, Kind::kFloat64, Kind::kFloat64, Kind::kNull});
+  ops.push_back({Op::kNow, Kind::kInt64, Kind::kInt64, Kind::kNull});
   ops.push_back({Op::kDecimalToFloat, Kind::kFloat64, Kind::kDecimal, Kind::kNull, 4});
   ops.push_back({Op::kDecimalUp, Kind::kDecimal, Kind::kDecimal, Kind::kNull, 2});
   ops.push_back({Op::kDecimalUp, Kind::kDecimal, Kind::kInt64, Kind::kNull, 20, 1});
