@@ -13,6 +13,7 @@ from typing import Any
 
 import functions
 import model as m
+import scenario
 
 from morphspark.types import FLOAT64, Type
 
@@ -406,6 +407,8 @@ def assign(value: Any, given: Type, column: Type) -> Any:
 
 
 def operate(op: str, values: list[Any], kinds: Any, result: Type) -> Any:
+    if op == "now":
+        return scenario.WALL_US
     if op == "is_null":
         return values[0] is None
     if op == "coalesce":

@@ -70,7 +70,7 @@ class Exists(Expr):
 
 @dataclass(frozen=True)
 class Op(Expr):
-    """Everything with operands that are all evaluated: + - * / // %, comparisons, & | ^ ~, min, coalesce, is_null."""
+    """Everything with operands that are all evaluated: + - * / // %, comparisons, & | ^ ~, min, coalesce, is_null, now."""
 
     op: str
     args: tuple[Expr, ...]
@@ -453,7 +453,7 @@ def text(node: Any) -> str:
         return f"ms.{node.kind}([{', '.join(map(text, node.values))}])"
     assert isinstance(node, Op)
     args = [text(arg) for arg in node.args]
-    if node.op in ("min", "max", "coalesce", "abs"):
+    if node.op in ("min", "max", "coalesce", "abs", "now", "random"):
         return f"ms.{node.op}({', '.join(args)})"
     if node.op == "is_null":
         return f"{args[0]}.is_null()"

@@ -30,7 +30,7 @@
         a   | 15
 
 A cell is `null`, a number, true or false, a word or a JSON string, a date and time (UTC), or `[a, b, null]`. A reason
-may end in `…`: then only its beginning counts. `_place` is the row's place in the output, from 0; the status of a
+may end in `…`: then only its beginning counts. The wall clock stands still, at WALL_US. `_place` is the row's place in the output, from 0; the status of a
 diverted event is `diverted`. Expected columns that are not named are not compared.
 """
 
@@ -91,6 +91,8 @@ def parse(text: str) -> list[Section]:
     return sections
 
 
+WALL_US = 1_700_000_000_000_000  # the wall clock of all scenarios: 2023-11-14 22:13:20
+
 # Every strategy: on threads, and as an interleaving that can be replayed.
 SCHEDULES = [
     Schedule(),
@@ -106,7 +108,8 @@ def run_file(path: Path) -> None:
 def run(text: str, path: str = "<scenario>") -> None:
     sections = parse(text)
     app = build_app(next(one for one in sections if one.word == "app"), path)
-    config = ms.Config(**_settings(next((one.rest for one in sections if one.word == "config"), "")))
+    settings = _settings(next((one.rest for one in sections if one.word == "config"), ""))
+    config = ms.Config(clock=lambda: WALL_US, **settings)
     with both_engines(app, config, SCHEDULES) as engines:
         last: pa.Table | None = None
         for index, section in enumerate(sections):

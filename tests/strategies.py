@@ -120,6 +120,7 @@ class AppMaker:
         self.handles: list[m.RowOf] = []
         self.counter = 0
         self.clock: Type | None = None  # of the first order column
+        self.forced = False  # the direct evaluation, which knows of no steps, can follow
 
     def app(self) -> m.AppModel:
         choose = self.choose
@@ -129,7 +130,7 @@ class AppMaker:
         events = {**EVENT_COLUMNS, **{name: order_types[name] for name in order}}
         self.clock = order_types["ts"] if order else None
         self.tables = tuple(self.table(index) for index in range(1 + choose.below(3)))
-        forced = not choose.maybe(5)
+        forced = self.forced = not choose.maybe(5)
         transactions = tuple(self.transaction(i, forced) for i in range(1 + choose.below(3)))
         late = choose.pick(["admit", "divert", "admit", "fail"])
         app = m.AppModel(order, events, choose.maybe(3), late, self.tables, transactions, forced)
@@ -340,6 +341,10 @@ class AppMaker:
         choose = self.choose
         bound = [one for one in self.names if _category(one[1]) == _category(kind)]
         cells = [(t, c, k) for t in self.tables for c, k in t.columns if _category(k) == _category(kind)]
+        if kind == TIMESTAMP and choose.maybe(6):
+            return m.Op(TIMESTAMP, "now", ())
+        if kind == FLOAT64 and not self.forced and choose.maybe(4):
+            return m.Op(FLOAT64, "random", ())
         which = choose.below(6)
         if which == 4 and choose.maybe(2) and (window := self.window(kind)) is not None:
             return window
@@ -616,7 +621,7 @@ class Story:
 
     @property
     def config(self) -> ms.Config:
-        return ms.Config(max_string_bytes=self.max_string_bytes)
+        return ms.Config(max_string_bytes=self.max_string_bytes, clock=lambda: scenario.WALL_US)
 
     def build(self) -> ms.App:
         lines = ["    " + line for line in m.source(self.app).splitlines()]
