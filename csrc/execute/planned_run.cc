@@ -109,9 +109,9 @@ Status PlannedRun::RunPiece(const Strategy& strategy, const Input& input, Lookah
   if (unforeseen > 0) {
     const TableDoor::Writing writing(door);  // who is put right may name new rows
     report->redone += Repair(&batch, planner_);
+    report->redo += clock.Lap();
   }
   batch.Settle();
-  report->redo += clock.Lap();
   if (way == Lookahead::Way::kTrust)
     lookahead_.Learn(std::max<int64_t>(static_cast<int64_t>(CountDoubtful()), unforeseen), unforeseen);
   if (way == Lookahead::Way::kCut) {
