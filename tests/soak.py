@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 import morphspark as ms
-from morphspark.bench.memory_probe import _status_bytes as status_bytes
+from morphspark.bench.memory_probe import status_bytes
 
 EPOCH, KEYS, GROWTH_MAX = 4_000, 500, 0.05
 
@@ -63,7 +63,7 @@ def events(start):
 
 
 def soak(seconds, folder):
-    """The growth of memory after the first fifth of the time, as a share."""
+    """The growth of memory after the first fifth of the time (two of ten minutes), as a share."""
     began, shown, settled, now, memory = time.monotonic(), 0.0, None, 0, 0
     config = ms.Config(fsync=False, snapshot_every=20, retain_epochs=2)
     with make_app().open(folder, config=config) as engine:
@@ -76,7 +76,7 @@ def soak(seconds, folder):
             pa.default_memory_pool().release_unused()
             shown, memory = spent, status_bytes("VmRSS")
             if spent >= seconds / 5:
-                settled = max(settled or 0, memory) if spent < seconds / 3 else settled or memory
+                settled = settled or memory
             print(f"{spent:6.0f} s   {now:>12,} events   {memory / 2**20:8.1f} MiB", flush=True)
     return memory / settled - 1
 

@@ -34,7 +34,10 @@ SUITES = {
     "granularity": [],
     "abort": [],
     "nested": ["nested_vs_plain"],
-    "window": ["size_ratio", "trigger_ratio", "vs_recompute"],
+    "window": [
+        *("size_ratio", "trigger_ratio", "size_ratio_of_trigger", "trigger_ratio_of_trigger"),
+        *("vs_recompute", "vs_recompute_of_trigger", "vs_recompute_100_keys"),
+    ],
     "nondet": ["with_among", "without"],
     "regret": ["mean", "share_090", "min"],
     "breakdown": ["plan_mops_per_core", "plan_mops_per_core_of_transactions"],

@@ -48,11 +48,20 @@ void Work(Explorer* explorer, int worker, Poller* poller, const std::atomic<bool
 double Drive(Explorer* explorer, int workers, ThreadPool* pool, Poller* poller) {
   std::vector<Padded<Shift>> shifts(workers);
   std::atomic<bool> lost{false};
+  std::atomic<int> working{workers};
   const auto begin = Clock::now();
   pool->For(workers, 1, [&](int64_t from, int64_t to) {
     try {
       for (int64_t worker = from; worker < to; ++worker)
         Work(explorer, static_cast<int>(worker), poller, lost, &shifts[worker].value);
+      // Relaxed, as all loads and stores of `working` and `lost`: they only tell when to leave, no data is behind them.
+      working.fetch_sub(static_cast<int>(to - from), std::memory_order_relaxed);
+      // Only the thread that called the engine can ask whether to go on, so it stays as long as others work.
+      while (poller->on_caller() && working.load(std::memory_order_relaxed) > 0 &&
+             !lost.load(std::memory_order_relaxed)) {
+        poller->Look();
+        std::this_thread::yield();
+      }
     } catch (...) {
       lost.store(true, std::memory_order_relaxed);  // with the load in Work, which is only told to leave
       throw;                                        // the pool hands it to the caller, when the others have left

@@ -14,9 +14,12 @@ class Poller {
   // `cancel` is called when `poll`, which may be empty, says so. Made on the thread that is to ask.
   Poller(const Poll& poll, std::function<void()> cancel) : poll_(poll), cancel_(std::move(cancel)) {}
 
+  // This is the thread that asks, and there is somebody to be asked.
+  bool on_caller() const { return poll_ && std::this_thread::get_id() == caller_; }
+
   // May be called on any thread; looks at the clock.
   void Look() {
-    if (!poll_ || std::this_thread::get_id() != caller_) return;
+    if (!on_caller()) return;
     const auto now = std::chrono::steady_clock::now();
     if (now - last_ <= kBetween) return;
     if (poll_()) cancel_();

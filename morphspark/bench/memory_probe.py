@@ -24,14 +24,14 @@ def main(strategy: str, events: int, keys: int, batches: int) -> None:
     gc.collect()
     pa.default_memory_pool().release_unused()
     Path("/proc/self/clear_refs").write_text("5")  # the peak is from now on
-    before = _status_bytes("VmRSS")
+    before = status_bytes("VmRSS")
     engine = Entrant(strategy, strategy).open(workload)
     for batch in stream:
         engine.process(batch)
-    print(json.dumps({"resident_bytes": _status_bytes("VmHWM") - before, "record": engine.metrics[-1]}))
+    print(json.dumps({"resident_bytes": status_bytes("VmHWM") - before, "record": engine.metrics[-1]}))
 
 
-def _status_bytes(name: str) -> int:
+def status_bytes(name: str) -> int:
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith(f"{name}:"):
             return int(line.split()[1]) * 1024
