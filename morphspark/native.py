@@ -14,7 +14,17 @@ from .bind import BoundProgram
 from .callee import begin, spent
 from .columns import Batch, canonical, decoded, trimmed, without_idle_validity
 from .config import Config
-from .core import DELETED_COLUMN, TIME_COLUMN, Moment, Outcome, Progress, check_rows, late_message, rows_schema, version_columns
+from .core import (
+    DELETED_COLUMN,
+    TIME_COLUMN,
+    Moment,
+    Outcome,
+    Progress,
+    check_rows,
+    late_message,
+    rows_schema,
+    version_columns,
+)
 from .errors import LateError
 from .lower import kind_code, lower
 from .program import TableSpec

@@ -12,8 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from . import program as ir
 from . import draws, types, values
+from . import program as ir
 from .app import App
 from .arrow_values import to_array, to_values
 from .bind import BoundProgram, BoundTransaction

@@ -167,7 +167,9 @@ def test_values_by_hand(open_engine):
             found = engine.process(pa.table({"items": [[0, 0], [0]]})).to_pylist()
             run = run_of(5, epoch)
             for position, row in enumerate(found):
-                first, inner, second = (lambda n, *path, at=position: uniform(run, at, calls[n], path) for n in range(3))
+                first, inner, second = (
+                    lambda n, *path, at=position: uniform(run, at, calls[n], path) for n in range(3)
+                )
                 assert (row["first"], row["second"]) == (first(0), second(2))
                 assert row["inner"] == sum(inner(1, i) for i in range(len(row["items"])))
 
