@@ -409,9 +409,10 @@ Status Engine::Fire(const EpochInput& input, int64_t until, Triggers* triggers, 
       const int64_t end = begin + firings_.rows;
       order->keyed = end;
       MakeRoom(end, returned);
-      const Piece piece{{&code, firings_.columns, firing_slots_, tables_, returned, input.max_string_bytes,
-                         &reason_texts_, Times{nullptr, *boundary}, input.recompute, &door_, input.draws, input.wall_us},
-                        {code, firings_.columns, *order, firings_.transactions, firing_slots_}};
+      const Piece piece{
+          {&code, firings_.columns, firing_slots_, tables_, returned, input.max_string_bytes, &reason_texts_,
+           Times{nullptr, *boundary}, input.recompute, &door_, input.draws, input.wall_us},
+          {code, firings_.columns, *order, firings_.transactions, firing_slots_}};
       MORPHSPARK_RETURN_IF_ERROR(RunBatches(input, piece, begin, end, result));
       result->firings.push_back({begin, end, *boundary});
     }

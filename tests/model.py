@@ -70,7 +70,7 @@ class Exists(Expr):
 
 @dataclass(frozen=True)
 class Op(Expr):
-    """Everything with operands that are all evaluated: + - * / // %, comparisons, & | ^ ~, min, coalesce, is_null, now."""
+    """Everything with operands that are all evaluated: + - * / // %, comparisons, & | ^ ~, min, is_null, now, …"""
 
     op: str
     args: tuple[Expr, ...]

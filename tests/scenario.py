@@ -30,8 +30,8 @@
         a   | 15
 
 A cell is `null`, a number, true or false, a word or a JSON string, a date and time (UTC), or `[a, b, null]`. A reason
-may end in `…`: then only its beginning counts. The wall clock stands still, at WALL_US. `_place` is the row's place in the output, from 0; the status of a
-diverted event is `diverted`. Expected columns that are not named are not compared.
+may end in `…`: then only its beginning counts. `_place` is the row's place in the output, from 0; the status of a
+diverted event is `diverted`. Expected columns that are not named are not compared. The wall clock stands still.
 """
 
 from __future__ import annotations

@@ -167,11 +167,9 @@ def test_values_by_hand(open_engine):
             found = engine.process(pa.table({"items": [[0, 0], [0]]})).to_pylist()
             run = run_of(5, epoch)
             for position, row in enumerate(found):
-                first, inner, second = (
-                    lambda n, *path, at=position: uniform(run, at, calls[n], path) for n in range(3)
-                )
-                assert (row["first"], row["second"]) == (first(0), second(2))
-                assert row["inner"] == sum(inner(1, i) for i in range(len(row["items"])))
+                first, inner, second = calls
+                assert (row["first"], row["second"]) == (uniform(run, position, first), uniform(run, position, second))
+                assert row["inner"] == sum(uniform(run, position, inner, [i]) for i in range(len(row["items"])))
 
 
 def test_uniform():
@@ -268,9 +266,11 @@ def test_mistakes():
 def test_a_clock_that_tells_no_time(given):
     app = ms.App("late")
     app.on()(returning(lambda e: ms.now()))
-    with app.open(config=ms.Config(clock=lambda: given)) as engine:
-        with pytest.raises(ms.ConfigError, match="microseconds since 1970"):
-            engine.process(pa.table({"k": [1]}))
+    with (
+        app.open(config=ms.Config(clock=lambda: given)) as engine,
+        pytest.raises(ms.ConfigError, match="microseconds since 1970"),
+    ):
+        engine.process(pa.table({"k": [1]}))
 
 
 def test_programs_tell_them():

@@ -698,9 +698,8 @@ void LaneMachine::Step(const Instruction& at, std::span<const int64_t> positions
       return Call(at);
     case Op::kRandom: {
       const Lanes dst = Of(at.dst);
-      EachPlain([&](uint32_t lane) {
-        dst.Set(lane, draws::Uniform(draws::Of(context_.draws, positions[lane], at.a)));
-      });
+      EachPlain(
+          [&](uint32_t lane) { dst.Set(lane, draws::Uniform(draws::Of(context_.draws, positions[lane], at.a))); });
       return SetNotNull(at.dst);
     }
     case Op::kNow: {
