@@ -228,6 +228,8 @@ def analyse_guards(steps: list[Step], returns: list[tuple[str, Operand]]) -> lis
         if step.op == "end":
             loops.append([])
             continue
+        if step.op == "result" and not uses[index]:
+            continue  # one of several that a function gives: it stands wherever the call does
         if step.op == "each":
             guards[index] = _standing_before(_common(loops.pop() or [step.guard]), step.guard, index, steps)
         elif step.op == "accumulate":
@@ -246,6 +248,9 @@ def analyse_guards(steps: list[Step], returns: list[tuple[str, Operand]]) -> lis
         _use_blocks(uses, guards[index], steps)
     for end, each in loop_starts(steps).items():
         guards[end] = guards[each]
+    for index, step in enumerate(steps):
+        if step.op == "result" and not uses[index]:
+            guards[index] = guards[step.args[0].step]  # type: ignore[union-attr]
     return [replace(step, guard=guard) for step, guard in zip(steps, guards, strict=True)]
 
 
