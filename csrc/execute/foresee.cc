@@ -15,7 +15,7 @@ bool Foreseer::CanLook(const Code& code) {
 }
 
 Foreseen* Foreseer::Look(const PlanInput& input, const BatchContext& context, int64_t begin, int64_t end,
-                         ThreadPool* pool) {
+                         ThreadPool* pool, TableDoor* door) {
   foreseen_.tasks.clear();
   for (int64_t position = begin; position < std::min(end, input.order.keyed); ++position) {
     const TransactionId id = input.transactions[input.order.Row(position)];
@@ -31,6 +31,7 @@ Foreseen* Foreseer::Look(const PlanInput& input, const BatchContext& context, in
       LookAt(input, context, begin, std::span(foreseen_.tasks).subspan(first, last - first), &parts_[part]);
     }
   });
+  const TableDoor::Writing writing(door);  // new keys get slots
   Collect(context);
   return &foreseen_;
 }

@@ -16,8 +16,9 @@ class Foreseer {
   // Some transaction computes keys, and all that do can be looked into.
   static bool CanLook(const Code& code);
 
-  // Of the transactions at positions [begin, end). `context` has slots for rows. New keys get slots.
-  Foreseen* Look(const PlanInput& input, const BatchContext& context, int64_t begin, int64_t end, ThreadPool* pool);
+  // Of the transactions at positions [begin, end). `context` has slots for rows. New keys get slots, behind the door.
+  Foreseen* Look(const PlanInput& input, const BatchContext& context, int64_t begin, int64_t end, ThreadPool* pool,
+                 TableDoor* door);
 
  private:
   // A thread's share of the tasks.

@@ -108,7 +108,7 @@ Status PlannedRun::RunPiece(const Strategy& strategy, const Input& input, Lookah
   const auto unforeseen = std::ranges::count_if(graph_.foreseen, [&](Task task) { return batch.Unforeseen(task); });
   if (unforeseen > 0) {
     const TableDoor::Writing writing(door);  // who is put right may name new rows
-    report->redone += Repair(&batch, planner_);
+    report->redone += Repair(&batch, planner_, door);
     report->redo += clock.Lap();
   }
   batch.Settle();
@@ -154,10 +154,9 @@ void PlannedRun::Plan(const Input& input, Lookahead::Way way, int64_t begin, int
 }
 
 Foreseen* PlannedRun::LookAhead(const Input& input, int64_t begin, int64_t end, ThreadPool* pool) {
-  const TableDoor::Writing writing(input.context.door);  // new keys get slots
   BatchContext context = input.context;
-  context.door = nullptr;  // many threads look, and none of them opens it
-  return foreseer_.Look(input.plan, context, begin, end, pool);
+  context.door = nullptr;  // open while many threads look, which may call functions of the user's
+  return foreseer_.Look(input.plan, context, begin, end, pool, input.context.door);
 }
 
 // Whether an earlier transaction may write a row that its keys depend on. Of a row that is not there yet nobody knows

@@ -19,7 +19,7 @@ class Repairer {
     worker_.Roam();
   }
 
-  int64_t Run() {
+  int64_t Run(TableDoor* door) {
     for (Task task : graph_.foreseen) {
       if (batch_.Unforeseen(task)) MarkDue(task);
     }
@@ -28,6 +28,7 @@ class Repairer {
       const Task task = next_.top();
       next_.pop();
       RunAgain(task);
+      if (door != nullptr && door->wanted()) door->LetIn();
     }
     return repaired;
   }
@@ -91,10 +92,10 @@ class Repairer {
 
 }  // namespace
 
-int64_t Repair(PlannedBatch* batch, const Planner& planner) {
+int64_t Repair(PlannedBatch* batch, const Planner& planner, TableDoor* door) {
   const auto unforeseen = [&](Task task) { return batch->Unforeseen(task); };
   if (batch->stopped() || std::ranges::none_of(batch->graph().foreseen, unforeseen)) return 0;
-  return Repairer(batch, planner).Run();
+  return Repairer(batch, planner).Run(door);
 }
 
 }  // namespace morphspark

@@ -15,7 +15,7 @@
 
 namespace morphspark {
 
-// How many transactions ran again.
-int64_t Repair(PlannedBatch* batch, const Planner& planner);
+// How many transactions ran again. The door, which may be null, is closed; readers are let in between two of them.
+int64_t Repair(PlannedBatch* batch, const Planner& planner, TableDoor* door);
 
 }  // namespace morphspark

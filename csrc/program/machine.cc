@@ -1,6 +1,7 @@
 #include "program/machine.h"
 
 #include <cmath>
+#include <type_traits>
 
 #include "base/decimal.h"
 #include "bench/work.h"
@@ -491,8 +492,10 @@ Failure Machine<Rows>::ReadWindow(const TransactionCode& code, const Instruction
   constexpr size_t kAhead = 6;  // rows between the steps that ask for them
   for (size_t i = 0; i < rows.size(); ++i) {
     if (i + 3 * kAhead < rows.size()) history.PrefetchRow(rows_.SlotOf(rows[i + 3 * kAhead]));
-    if (i + 2 * kAhead < rows.size()) history.PrefetchPartials(rows_.SlotOf(rows[i + 2 * kAhead]));
-    if (i + kAhead < rows.size()) history.PrefetchSums(rows_.SlotOf(rows[i + kAhead]));
+    if constexpr (std::is_same_v<Rows, CurrentRows>) {  // elsewhere other threads may be changing them, under locks
+      if (i + 2 * kAhead < rows.size()) history.PrefetchPartials(rows_.SlotOf(rows[i + 2 * kAhead]));
+      if (i + kAhead < rows.size()) history.PrefetchSums(rows_.SlotOf(rows[i + kAhead]));
+    }
     if (const Failure failed = CheckKey(rows[i]); failed != kFine) return failed;
     if (frame_.window_.Meet(rows[i])) rows_.AddVersions(at.aux, at.c, rows[i], &frame_.window_);
   }
