@@ -247,7 +247,7 @@ cdef decision_inputs(_native.DecisionInputs* inputs):
         "cyclic": found.cyclic, "transaction_span": found.transaction_span, "operation_span": found.operation_span,
         "chain_span": found.chain_span, "may_cut": found.may_cut, "lanes": found.lanes, "aborts": found.aborts,
         "serial_ns": inputs.costs.serial * 1e9, "planning_ns": planning, "dispatch_ns": dispatch,
-        "barrier_ns": inputs.costs.barrier * 1e9,
+        "barrier_ns": inputs.costs.barrier * 1e9, "lanes_gain": inputs.costs.lanes_gain,
     }
 
 

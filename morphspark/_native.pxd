@@ -144,7 +144,7 @@ cdef extern from "execute/batch_statistics.h" namespace "morphspark" nogil:
 
 cdef extern from "execute/cost_model.h" namespace "morphspark" nogil:
     cdef cppclass LearnedCosts:
-        double serial, barrier
+        double serial, barrier, lanes_gain
         double Planning(Unit unit)
         double Dispatch(Unit unit)
 

@@ -14,22 +14,29 @@ constexpr int64_t kCalibration = 1024;      // transactions that tell what plann
 constexpr int kCalibrations = 2;            // the first of them finds no memory yet
 constexpr double kTrialSeconds = 1e-3;      // a first trial is no larger than it needs to be, and
 constexpr int64_t kTrialMin = 1024;         // no smaller than this; in lanes,
-constexpr int64_t kTrialMinInLanes = 4096;  // where strata must be wide, than this
+constexpr int64_t kTrialMinInLanes = 2048;  // where strata must be wide, than this
 constexpr double kWorthATrial = 0.95;       // of the best, at least as good as this by the model
 constexpr double kRelatives = 0.85;         // of an arm, at best
 constexpr double kDidWell = 1.25;           // times the best, and its relatives are tried
 constexpr double kPromising = 1.3;          // times the best at first, and it gets a second chance
-constexpr double kClose = 1.15;             // times the best, and it is tried again now and then
+constexpr double kClose = 1.12;             // times the best, and it is tried again now and then
+constexpr double kWorse = 1.15;             // times what it was: the best has lost its lead, perhaps
 constexpr double kHopeful = 0.8;            // of the best by the model, and measured
 constexpr double kNotHopeless = 3;          // at most so many times the best: tried again now and then, too
 constexpr double kLostMax = 2;              // times what the model says
 constexpr int kRunsEnough = 2;
 constexpr double kSurprise = 1.6;  // times what it was, or one of so many parts
+constexpr double kDrift = 1.5;     // times what it was, twice, and less than this: it is so by now
+constexpr double kOtherWorld = 4;  // the same: so much that nothing can be said of the others
 constexpr int kSurprises = 2;      // in a row
 constexpr double kSomeAborts = 0.02;
 constexpr int64_t kAbortsOver = 1024;  // transactions whose aborts are remembered
 constexpr size_t kContextsMax = 512;
-constexpr double kGrow = 0.1;  // how fast costs follow what is measured
+constexpr double kGrow = 0.1;        // how fast costs follow what is measured
+constexpr double kWideEnough = 0.7;  // of what strata allow: lanes gained less, so it is not for the strata
+constexpr double kModelTrust = 2;    // the model tells no difference larger than this
+constexpr double kLanesGainUsual = 4;
+constexpr double kLanesForgotten = 1024;  // decisions until twice as much is hoped for
 
 constexpr std::array<int64_t, 3> kSizes = {8192, 2048, 1 << 16};  // the usual one first
 constexpr int kSerial = 0;
@@ -100,9 +107,11 @@ class Chooser {
       return {arm, kCalibration, Why::kCalibration, Predicted(arm)};
     }
     const int best = Best();
-    if (const auto trial = Trial(best)) return *trial;
-    if (const auto again = Again(best)) return *again;
-    return {best, FullSize(best), Why::kBest, Estimate(best)};
+    std::optional<Decision> decision = Trial(best);
+    if (!decision) decision = Again(best);
+    if (!decision) decision = Decision{best, FullSize(best), Why::kBest, Estimate(best)};
+    decision->best = Estimate(best);
+    return *decision;
   }
 
  private:
@@ -114,7 +123,8 @@ class Chooser {
 
   // The same, if what keeps the best from what it could reach keeps this one, too: uneven shares, waiting.
   double Expected(int arm, int best) const {
-    const bool alike = best != kSerial && !InLanes(best) && !InLanes(arm);
+    const bool alike = best != kSerial && !InLanes(best) && !InLanes(arm) &&
+                       Arms()[best].strategy.cuts() == Arms()[arm].strategy.cuts();
     const double lost = alike ? std::clamp(Estimate(best) / Predicted(best), 1.0, kLostMax) : 1;
     return lost * Predicted(arm);
   }
@@ -165,7 +175,9 @@ class Chooser {
       const ArmRecord& record = records_[arm];
       if (record.known()) {
         if (record.seconds.count() >= kRunsEnough || record.borrowed || arm == best) continue;
-        if (Estimate(arm) < kPromising * least) return Decision{arm, FullSize(arm), Why::kTrial, Estimate(arm)};
+        const double own = Estimate(arm);
+        if (own < kPromising * least)
+          return Decision{arm, own < kClose * least ? FullSize(arm) : TrialSize(arm, own), Why::kTrial, own};
         // Far from what it should reach: it may have been disturbed.
         const double expected = Expected(arm, best);
         if (!Arms()[arm].resized && expected < kHopeful * least)
@@ -192,12 +204,17 @@ class Chooser {
     for (int arm = 0; arm < static_cast<int>(records_.size()); ++arm) {
       const ArmRecord& record = records_[arm];
       if (arm == best || !record.known() || !Possible(arm)) continue;
-      if (situation_.decisions - record.last <= record.patience) continue;
+      const bool worse = record.beaten_by > 0 && least > kWorse * record.beaten_by;  // the best, since then
+      if (!worse && situation_.decisions - record.last <= record.patience) continue;
       const double own = Estimate(arm);
       if (arm == kSerial)
         return Decision{arm, own < kPromising * least ? FullSize(arm) : SerialLook(), Why::kAgain, own};
+      const bool close = own < kClose * least;
       const bool hopeful = own < kNotHopeless * least && !Arms()[arm].resized && Expected(arm, best) < kHopeful * least;
-      if (own < kClose * least || hopeful) return Decision{arm, FullSize(arm), Why::kAgain, own};
+      if (!close && !hopeful) continue;
+      // Nothing is risked on what is only hoped, or was true elsewhere.
+      const int64_t transactions = close && !record.borrowed ? FullSize(arm) : TrialSize(arm, own);
+      return Decision{arm, transactions, Why::kAgain, own};
     }
     return std::nullopt;
   }
@@ -223,7 +240,20 @@ void Recent::Add(double seconds) {
   count_ = std::min(count_ + 1, kKept);
 }
 
+void Recent::Scale(double times) {
+  for (float& one : seconds_) one *= static_cast<float>(times);
+}
+
 double Recent::Estimate() const {
+  const double middle = Middle();
+  if (count_ < 3) return middle;
+  const auto [less, more] = std::minmax(seconds_[0], seconds_[1]);
+  if (less > middle && more < kDrift * middle) return less;
+  if (more < middle && kDrift * less > middle) return more;
+  return middle;
+}
+
+double Recent::Middle() const {
   if (count_ == 0) return 0;
   const auto middle = static_cast<int64_t>((count_ - 1) / 2);
   for (int i = 0; i < count_; ++i) {
@@ -271,6 +301,28 @@ Adviser::Context& Adviser::Enter(uint64_t key) {
   return found->second;
 }
 
+// What was measured on other batches, as the model tells the difference.
+void Adviser::Refresh(const DecisionInputs& inputs, int workers, Context* context) {
+  LearnedCosts costs = inputs.costs;
+  costs.lanes_gain = kLanesGainUsual;  // whatever is learned about it: that is in the measurements already
+  for (int arm = 1; arm < static_cast<int>(Arms().size()); ++arm) {
+    ArmRecord& record = context->records[arm];
+    if (!record.known()) continue;
+    const int64_t size = EvenBatch(inputs.statistics.transactions, Arms()[arm].transactions);
+    const double now = PredictAccess(Arms()[arm].strategy, inputs.statistics, costs, workers, size);
+    if (record.model > 0) record.seconds.Scale(std::clamp(now / record.model, 1 / kModelTrust, kModelTrust));
+    record.model = now;
+  }
+}
+
+// The most until it is known; then ever more hope, as what the transactions do may have changed.
+double Adviser::LanesGain(uint64_t types) const {
+  const auto found = lanes_.find(types);
+  if (found == lanes_.end() || found->second.share.count() < kRunsEnough) return kLanesGainMax;
+  const double hope = std::exp2(static_cast<double>(decisions_ - found->second.last) / kLanesForgotten);
+  return std::min(hope / found->second.share.Estimate(), kLanesGainMax);
+}
+
 std::optional<Adviser::Advice> Adviser::WithoutALook(int64_t transactions, int64_t punctuation) {
   if (shaken_) return std::nullopt;
   const int64_t limit = punctuation > 0 ? std::min(punctuation, transactions) : transactions;
@@ -296,9 +348,11 @@ Adviser::Advice Adviser::Next(const BatchStatistics& looked, int workers, int64_
   inputs.statistics.aborts = aborts_;
   const double accesses = looked.AccessesEach();
   const uint64_t key = Key(inputs.statistics);
-  const Context& context = Enter(key);
+  Context& context = Enter(key);
   const Recent& serial = context.records[kSerial].seconds;
   inputs.costs.serial = serial.count() > 0 ? serial.Estimate() : transaction_.Estimate() / accesses;
+  inputs.costs.lanes_gain = LanesGain(looked.types);
+  Refresh(inputs, workers, &context);
   const bool calibrated = calibrations_ >= kCalibrations && decisions_ - planned_last_ < calibration_patience_;
   const Situation situation{workers, punctuation, decisions_, calibrated};
   const Decision decision = Decide(inputs.statistics, inputs.costs, context.records, situation);
@@ -307,8 +361,15 @@ Adviser::Advice Adviser::Next(const BatchStatistics& looked, int workers, int64_
   const double rest = static_cast<double>(left - transactions) * accesses * decision.predicted;
   if (punctuation <= 0 && transaction_.count() > 0 && rest < kThoughtSeconds) transactions = left;
   const double predicted = decision.predicted * accesses * static_cast<double>(transactions);
-  const Advice advice{
-      Arms()[decision.arm].strategy, transactions, predicted, decision.why, decision.arm, key, accesses, inputs};
+  const Advice advice{Arms()[decision.arm].strategy,
+                      transactions,
+                      predicted,
+                      decision.why,
+                      decision.arm,
+                      key,
+                      accesses,
+                      decision.best,
+                      inputs};
   last_best_.reset();
   if (decision.why == Why::kBest) {
     last_best_ = advice;
@@ -336,8 +397,11 @@ void Adviser::LearnCosts(const Advice& advice, const BatchReport& report, int wo
   Follow((report.plan + report.construct + report.install) / accesses, &costs_.planning[unit]);
   const double busy = (report.explore * workers - report.waiting) / accesses;
   // At least a bit: 0 is what is not known.
-  if (advice.strategy.unit != Unit::kStratum && advice.inputs.costs.serial > 0)
+  if (advice.strategy.unit == Unit::kStratum) {
+    LearnLanes(advice, busy, workers);
+  } else if (advice.inputs.costs.serial > 0) {
     Follow(std::max(busy - advice.inputs.costs.serial, 1e-9), &costs_.dispatch[unit]);
+  }
   if (report.levels > 0 && advice.strategy.exploration == Exploration::kBfs)
     Follow(report.waiting / workers / report.levels, &costs_.barrier);
 }
@@ -357,31 +421,52 @@ void Adviser::Learn(const Advice& advice, const BatchReport& report, int workers
   }
   const auto found = contexts_.find(advice.context);
   if (advice.arm < 0 || found == contexts_.end()) return;
-  Context& context = found->second;
-  ArmRecord& record = context.records[advice.arm];
-  const double seconds = report.seconds / (transactions * advice.accesses);
+  LearnRecord(advice, report.seconds / (transactions * advice.accesses), &found->second);
+}
+
+void Adviser::LearnLanes(const Advice& advice, double busy, int workers) {
+  const BatchStatistics& statistics = advice.inputs.statistics;
+  if (advice.inputs.costs.serial <= 0 || statistics.lanes <= 0) return;
+  const double gained = LanesGained(statistics, advice.inputs.costs, busy);
+  const double possible = LanesPossible(statistics, workers);
+  // Thin strata don't tell what wide ones would do.
+  if (gained > kWideEnough * possible && gained < advice.inputs.costs.lanes_gain) return;
+  if (lanes_.size() > kContextsMax) lanes_.clear();
+  InLanes& known = lanes_[statistics.types];
+  known.share.Add(1 / gained);
+  known.last = decisions_;
+}
+
+void Adviser::LearnRecord(const Advice& advice, double seconds, Context* context) {
+  ArmRecord& record = context->records[advice.arm];
   const double before = record.seconds.Estimate();
-  const bool judged = record.borrowed || (advice.why == Why::kBest && record.seconds.count() >= kRunsEnough);
-  const bool surprise = judged && (seconds > kSurprise * before || kSurprise * seconds < before);
-  if (advice.why == Why::kBest || record.borrowed) context.surprises = surprise ? context.surprises + 1 : 0;
+  const bool best = advice.why == Why::kBest, borrowed = record.borrowed;
+  const double times = before > 0 ? std::max(seconds / before, before / seconds) : 1;
+  const bool surprise = best && times > kSurprise && (borrowed || record.seconds.count() >= kRunsEnough);
+  if (best) context->surprises = surprise ? context->surprises + 1 : 0;
   if (surprise) last_best_.reset();
-  if (record.borrowed) {
-    if (surprise) context.surprises = kSurprises;
-    record.seconds = Recent();
-    record.borrowed = false;
-  }
+  if (borrowed) record.seconds = Recent();
+  record.borrowed = false;
   record.seconds.Add(seconds);
   record.last = decisions_;
+  record.beaten_by = advice.best;
   if (advice.why == Why::kAgain) record.patience = std::min(2 * record.patience, kPatienceMax);
-  if (context.surprises < kSurprises) return;
-  // Not what it was: what is known of the others is worth no more.
-  context.surprises = 0;
-  record = ArmRecord();
-  record.seconds.Add(seconds);
-  record.last = decisions_;
-  for (ArmRecord& other : context.records) {
-    if (&other != &record) other = ArmRecord();
+  if (surprise && borrowed && times < kOtherWorld) {
+    // It takes somewhat more or less here than there, and so will the others: old figures must not make them look good.
+    for (ArmRecord& other : context->records) {
+      if (!other.borrowed) continue;
+      other.seconds.Scale(seconds / before);
+      other.beaten_by *= seconds / before;
+    }
+  } else if (surprise && (borrowed || context->surprises >= kSurprises)) {
+    // Not what it was: what is known of the others is worth no more.
+    context->records.assign(context->records.size(), ArmRecord());
+    context->records[advice.arm].seconds.Add(seconds);
+    context->records[advice.arm].last = decisions_;
+  } else {
+    return;
   }
+  context->surprises = 0;
 }
 
 }  // namespace morphspark

@@ -13,11 +13,14 @@
 //                  where nothing is planned for long
 //   trial          an arm that was never run, if it could win by the model (cost_model.h), the most promising first.
 //                  Relatives of an arm (another exploration, l-abort) are tried if that did well, sizes for the best
-//   again          arms that were close, and `serial` in any case, a few transactions of it; ever more rarely
+//   again          arms that were close, and `serial` in any case, a few transactions of it; ever more rarely, but at
+//                  once where the best takes more than when they were measured
 //   best           else
 //
 // Where functions are cheap the model says that no graph can win, and none is made. If the best suddenly takes much
-// more or less than it did, and does so again, all that is known of the others is forgotten.
+// more or less than it did, and does so again, all that is known of the others is forgotten. A context that is met for
+// the first time borrows what the one before it knew. Where the model says that a batch differs from those that were
+// measured, what they took is corrected by that.
 //
 // Looking costs time, too: while the best is run and nothing is to be tried, as many batches go without a look as make
 // it cheap. Batches with less work than a look is worth run in order.
@@ -53,11 +56,16 @@ enum class Why : uint32_t {
 class Recent {
  public:
   void Add(double seconds);
-  // The middle one; of an even number the lower of the two in the middle.
+  // The middle one; of an even number the lower of the two in the middle. If the last two are somewhat above that, or
+  // below, things have changed: the one nearer to it.
   double Estimate() const;
+  // As if all had taken so many times as long.
+  void Scale(double times);
   int count() const { return count_; }
 
  private:
+  double Middle() const;
+
   static constexpr int kKept = 5;
   std::array<float, kKept> seconds_ = {};  // the newest first
   int count_ = 0;
@@ -77,6 +85,8 @@ struct ArmRecord {
   bool borrowed = false;  // from the context before: the next measurement replaces it
   uint64_t last = 0;      // decision in which it ran last
   uint64_t patience = 8;  // decisions until it is tried again
+  double beaten_by = 0;   // what the best took then; 0: not known
+  double model = 0;       // what the model said when it was looked at last; 0: nobody has asked
 
   bool known() const { return seconds.count() > 0; }
 };
@@ -86,6 +96,7 @@ struct Decision {
   int64_t transactions;  // at most
   Why why;
   double predicted;  // seconds of an access
+  double best = 0;   // the same of the arm that takes least; 0: not known
 };
 
 struct Situation {
@@ -109,6 +120,7 @@ class Adviser {
     int arm = -1;  // -1: nothing is learned of it but what a transaction costs
     uint64_t context = 0;
     double accesses = 1;  // per transaction
+    double best = 0;      // seconds of an access with the arm that takes least; 0: not known
     DecisionInputs inputs = {};
   };
 
@@ -127,16 +139,27 @@ class Adviser {
     int surprises = 0;               // in a row
   };
 
+  // What lanes do for transactions of some types.
+  struct InLanes {
+    Recent share;       // of the work one by one
+    uint64_t last = 0;  // decision in which that was measured
+  };
+
   uint64_t Key(const BatchStatistics& statistics) const;
   Context& Enter(uint64_t key);
+  void Refresh(const DecisionInputs& inputs, int workers, Context* context);
+  double LanesGain(uint64_t types) const;
+  void LearnLanes(const Advice& advice, double busy, int workers);
+  void LearnRecord(const Advice& advice, double seconds, Context* context);
   Advice Shaken(const BatchStatistics& statistics, int64_t limit);
   void LearnCosts(const Advice& advice, const BatchReport& report, int workers);
 
   std::unordered_map<uint64_t, Context> contexts_;
   uint64_t last_context_ = 0;
   uint64_t decisions_ = 0;
-  LearnedCosts costs_;  // `serial`: of the last context
-  Recent transaction_;  // seconds of one in order, whatever it does
+  LearnedCosts costs_;                           // `serial`: of the last context; `lanes_gain`: never
+  std::unordered_map<uint64_t, InLanes> lanes_;  // by types
+  Recent transaction_;                           // seconds of one in order, whatever it does
   int calibrations_ = 0;
   uint64_t planned_last_ = 0;           // decision in which a graph was made last
   uint64_t calibration_patience_ = 64;  // decisions without one, until what it costs is measured again

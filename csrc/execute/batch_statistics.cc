@@ -204,6 +204,7 @@ class Sample {
           found_.mix * 9 + static_cast<uint32_t>((4 * count + found_.sample / 2) / std::max<int64_t>(found_.sample, 1));
     const std::vector<TransactionCode>& codes = input_.code.transactions;
     for (size_t type = 0; type < codes.size(); ++type) {
+      if (types_[type + 1] > 0) found_.types |= uint64_t{1} << type % 64;
       if (types_[type + 1] > 0 && LaneMachine::CanRun(codes[type]))
         found_.lanes += static_cast<double>(types_[type + 1]) / static_cast<double>(found_.sample);
     }

@@ -15,7 +15,8 @@ struct BatchStatistics {
   int64_t transactions = 0;  // to be run
   double aborts = 0;         // share of the batches before
   double seconds = 0;        // that looking took
-  uint32_t mix = 0;          // which transactions, roughly
+  uint32_t mix = 0;          // which transactions, roughly how many of each
+  uint64_t types = 0;        // which transactions, however many: a bit for each
   bool may_cut = false;      // into operations: f-schedule, c-schedule
   double lanes = 0;          // share of transactions that can run in lanes: v-schedule
   // Of the sample:

@@ -5,7 +5,7 @@
 namespace morphspark {
 namespace {
 
-constexpr double kLanesGain = 16;  // at most so many times faster than one by one
+constexpr double kLanesGainMin = 0.25;
 
 // Until they are measured: times what whole transactions take.
 constexpr double kPlanningOfUnit[kUnits] = {1.5, 2, 1, 1};
@@ -18,7 +18,22 @@ double SpanOf(Unit unit, const BatchStatistics& statistics) {
   return unit == Unit::kChain ? statistics.chain_span : statistics.transaction_span;
 }
 
+// Of an access, what is done for transactions that can't run in lanes.
+double OneByOne(const BatchStatistics& statistics, const LearnedCosts& costs) {
+  return (costs.serial + costs.Dispatch(Unit::kTransaction)) * (1 - statistics.lanes);
+}
+
 }  // namespace
+
+double LanesPossible(const BatchStatistics& statistics, int workers) {
+  return std::clamp(1 / std::max(statistics.transaction_span, 1e-6) / workers, 1.0, kLanesGainMax);
+}
+
+double LanesGained(const BatchStatistics& statistics, const LearnedCosts& costs, double busy) {
+  const double work = costs.serial * statistics.lanes;
+  const double in_lanes = busy - OneByOne(statistics, costs);
+  return std::clamp(work / std::max(in_lanes, work / kLanesGainMax), kLanesGainMin, kLanesGainMax);
+}
 
 double LearnedCosts::Planning(Unit unit) const {
   const double own = planning[Index(unit)];
@@ -37,11 +52,9 @@ double PredictAccess(const Strategy& strategy, const BatchStatistics& statistics
   const double equal_share = 1.0 / workers;
   double seconds = costs.Planning(strategy.unit);
   if (strategy.unit == Unit::kStratum) {
-    // Lanes are those of one stratum.
-    const double gain = std::clamp(1 / std::max(span, 1e-6) * equal_share, 1.0, kLanesGain);
-    const double one_by_one = (costs.serial + costs.Dispatch(Unit::kTransaction)) * (1 - statistics.lanes);
+    const double gain = std::min(LanesPossible(statistics, workers), costs.lanes_gain);
     const double in_lanes = costs.serial * statistics.lanes / gain;
-    seconds += std::max((one_by_one + in_lanes) * equal_share, costs.serial * span);
+    seconds += std::max((OneByOne(statistics, costs) + in_lanes) * equal_share, costs.serial * span);
   } else {
     // What is taken back was done for nothing.
     const double redone = strategy.cuts() ? statistics.aborts : 0;

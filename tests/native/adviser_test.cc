@@ -249,6 +249,19 @@ BOOST_AUTO_TEST_CASE(of_recent_measurements_the_middle_one_counts) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(what_changed_twice_has_changed) {
+  struct Case {
+    std::vector<double> given;
+    double estimate;
+  };
+  for (const Case& one : {Case{{4, 4, 4, 5, 5.5}, 5}, Case{{4, 4, 4, 5.5, 5}, 5}, Case{{4, 4, 4, 3, 3.5}, 3.5},
+                          Case{{4, 4, 4, 5, 4}, 4}, Case{{4, 4, 4, 40, 40}, 4}, Case{{4, 5}, 4}}) {
+    Recent recent;
+    for (double seconds : one.given) recent.Add(seconds);
+    BOOST_TEST(recent.Estimate() == one.estimate);
+  }
+}
+
 // ------------------------------------------------------------------------------- a stream of epochs
 
 // What a transaction takes: seconds, by kind of strategy.
@@ -407,6 +420,38 @@ BOOST_AUTO_TEST_CASE(it_follows_a_workload_that_changes) {
   BOOST_TEST(IsSerial(stream.Settled(kCheap)));  // the other way
   BOOST_TEST(IsSerial(stream.Settled(kCheap, Scattered(kEpoch, /*mix=*/3))));
   BOOST_TEST(IsJoins(stream.Settled(kDear, Scattered(), /*epochs=*/3)));
+}
+
+BOOST_AUTO_TEST_CASE(a_stream_that_drifts_is_not_explored_anew) {
+  // Every few epochs another mix, in which all strategies take a bit longer, and lanes are no use: little is spent on
+  // what was slow in the mix before.
+  Stream stream;
+  Costs costs = kDear;
+  costs.columns = 1.6 * costs.joins;
+  stream.Settled(costs, Scattered(kEpoch, /*mix=*/10));
+  double spent = 0, least = 0;
+  for (uint32_t mix = 11; mix < 31; ++mix) {
+    for (double* one : {&costs.serial, &costs.columns, &costs.strata, &costs.joins, &costs.operations}) *one *= 1.05;
+    for (int epoch = 0; epoch < 2; ++epoch) {
+      for (const auto& advice : stream.Epoch(costs, Scattered(kEpoch, mix))) {
+        spent += costs.Of(advice.strategy) * static_cast<double>(advice.transactions);
+        least += costs.joins * static_cast<double>(advice.transactions);
+      }
+    }
+  }
+  BOOST_TEST(spent < 1.04 * least);
+}
+
+BOOST_AUTO_TEST_CASE(what_lanes_gain_is_learned_for_types) {
+  Stream stream;
+  Costs costs = kDear;
+  costs.columns = 1.6 * costs.joins;  // which is what two threads make of `serial`: lanes gain little
+  stream.Settled(costs);
+  const auto gain = [](const std::vector<Adviser::Advice>& given) { return given.back().inputs.costs.lanes_gain; };
+  BOOST_TEST(gain(stream.Epoch(costs)) < 2);
+  BatchStatistics others = Scattered();
+  others.types = 2;
+  BOOST_TEST(gain(stream.Epoch(costs, others)) > 2);  // nobody knows
 }
 
 BOOST_AUTO_TEST_CASE(one_thread_has_no_use_for_others) {
