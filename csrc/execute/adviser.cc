@@ -32,9 +32,10 @@ constexpr int kSurprises = 2;      // in a row
 constexpr double kSomeAborts = 0.02;
 constexpr int64_t kAbortsOver = 1024;  // transactions whose aborts are remembered
 constexpr size_t kContextsMax = 512;
-constexpr double kGrow = 0.1;        // how fast costs follow what is measured
-constexpr double kWideEnough = 0.7;  // of what strata allow: lanes gained less, so it is not for the strata
-constexpr double kModelTrust = 2;    // the model tells no difference larger than this
+constexpr double kGrow = 0.1;         // how fast costs follow what is measured
+constexpr double kWideEnough = 0.7;   // of what strata allow: lanes gained less, so it is not for the strata
+constexpr double kSpansFollow = 0.3;  // how fast spans follow those of samples
+constexpr double kModelTrust = 2;     // the model tells no difference larger than this
 constexpr double kLanesGainUsual = 4;
 constexpr double kLanesForgotten = 1024;  // decisions until twice as much is hoped for
 
@@ -301,6 +302,19 @@ Adviser::Context& Adviser::Enter(uint64_t key) {
   return found->second;
 }
 
+// A sample of a few hundred transactions has few that wait for each other: by chance twice as many, or half.
+void Adviser::Smooth(BatchStatistics* statistics) {
+  double* const spans[] = {&statistics->transaction_span, &statistics->operation_span, &statistics->chain_span};
+  for (int i = 0; i < 3; ++i) {
+    const double now = std::max(*spans[i], 1e-6);
+    double& known = spans_[i];
+    known = known <= 0 || now > kOtherWorld * known || known > kOtherWorld * now
+                ? now
+                : known * std::pow(now / known, kSpansFollow);
+    *spans[i] = known;
+  }
+}
+
 // What was measured on other batches, as the model tells the difference.
 void Adviser::Refresh(const DecisionInputs& inputs, int workers, Context* context) {
   LearnedCosts costs = inputs.costs;
@@ -346,6 +360,7 @@ Adviser::Advice Adviser::Next(const BatchStatistics& looked, int workers, int64_
   if (shaken_) return Shaken(looked, limit);
   DecisionInputs inputs{looked, costs_};
   inputs.statistics.aborts = aborts_;
+  Smooth(&inputs.statistics);
   const double accesses = looked.AccessesEach();
   const uint64_t key = Key(inputs.statistics);
   Context& context = Enter(key);

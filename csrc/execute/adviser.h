@@ -147,6 +147,7 @@ class Adviser {
 
   uint64_t Key(const BatchStatistics& statistics) const;
   Context& Enter(uint64_t key);
+  void Smooth(BatchStatistics* statistics);
   void Refresh(const DecisionInputs& inputs, int workers, Context* context);
   double LanesGain(uint64_t types) const;
   void LearnLanes(const Advice& advice, double busy, int workers);
@@ -164,8 +165,9 @@ class Adviser {
   uint64_t planned_last_ = 0;           // decision in which a graph was made last
   uint64_t calibration_patience_ = 64;  // decisions without one, until what it costs is measured again
   double aborts_ = 0;
-  std::optional<Advice> last_best_;  // may be repeated without a look
-  double unlooked_ = 0;              // seconds that may be run so
+  std::array<double, 3> spans_ = {};  // of transactions, operations, chains, lately; 0: not known
+  std::optional<Advice> last_best_;   // may be repeated without a look
+  double unlooked_ = 0;               // seconds that may be run so
   std::optional<uint64_t> shaken_;
 };
 
