@@ -37,7 +37,7 @@ class NestedLanes : public Crew {
 
 class NestedCrews {
  public:
-  NestedCrews(PlannedBatch* batch, const Policies& policies, int workers, uint32_t lanes_min, Poller* poller,
+  NestedCrews(PlannedBatch* batch, const Policies& policies, int workers, uint32_t lanes_min,
               OperationMemory* memory, std::deque<LaneMemory>* lane_memory, Scratch<uint8_t>* group_of);
 
   OperationCrew& operations() { return operations_; }
