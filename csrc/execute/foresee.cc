@@ -26,9 +26,14 @@ Foreseen* Foreseer::Look(const PlanInput& input, const BatchContext& context, in
   parts_.resize(pool->threads());
   const auto parts = static_cast<int64_t>(parts_.size());
   const auto look = [&](int64_t from, int64_t to) {
-    for (int64_t part = from; part < to; ++part) {
-      const int64_t first = part * count / parts, last = (part + 1) * count / parts;
-      LookAt(input, context, begin, std::span(foreseen_.tasks).subspan(first, last - first), poller, &parts_[part]);
+    try {
+      for (int64_t part = from; part < to; ++part) {
+        const int64_t first = part * count / parts, last = (part + 1) * count / parts;
+        LookAt(input, context, begin, std::span(foreseen_.tasks).subspan(first, last - first), poller, &parts_[part]);
+      }
+    } catch (...) {
+      poller->Cancel();  // the others, too, need not go on
+      throw;
     }
   };
   pool->For(parts, 1, look, [&] { poller->Look(); });

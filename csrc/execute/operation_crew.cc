@@ -61,7 +61,7 @@ void OperationCrew::Run(int worker, UnitId unit) {
 // Whether what a node waits for has been executed, or passed over since its transaction has failed.
 bool OperationCrew::Ready(Node node) const {
   return std::ranges::all_of(memory_.graph.nodes.Before(node), [&](Node before) {
-    // Relaxed: it was set before the explorer let this node run.
+    // Relaxed, with the exchange in Fail: that came before the explorer's release of `before`, which let this one run.
     return memory_.states[before] == OperationState::kExecuted ||
            std::atomic_ref(memory_.failed[memory_.graph.owner[before]]).load(std::memory_order_relaxed) != 0;
   });
@@ -79,7 +79,7 @@ void OperationCrew::RunNode(int worker, Node node) {
   const uint32_t number = node - memory_.graph.first[task];
   const Operation& operation = code.operations->list[number];
   const uint64_t place = memory_.graph.exchange[task];
-  // Relaxed: whoever sees it too late does work that is taken back.
+  // Relaxed, with the exchange in Fail: whoever sees it too late does work that is taken back.
   std::atomic_ref<uint8_t> failed(memory_.failed[task]);
   bool passes = false;
   if (!eager || !failed.load(std::memory_order_relaxed)) {
@@ -135,7 +135,8 @@ bool OperationCrew::Validate() const {
 
 void OperationCrew::Fail(int worker, Task task) {
   std::atomic_ref<uint8_t> failed(memory_.failed[task]);
-  // Relaxed: whoever sets it lists it; lists are looked at when all have arrived.
+  // Relaxed, with the loads in RunNode and Ready: whoever sets it lists it, and lists are looked at when all have
+  // arrived.
   if (failed.exchange(1, std::memory_order_relaxed) == 0) failed_[worker].tasks.push_back(task);
 }
 
@@ -213,11 +214,10 @@ void OperationCrew::RedoOne(int worker, Task task, Redoer* redoer) {
   for (Access access = graph_.first[task]; access < graph_.first[task + 1]; ++access) {
     if (!(graph_.flags[access] & Graph::kWrites)) continue;
     const Access source = batch_.versions()->Source(access);
-    const bool same =
-        redoer->rerun.Same(access) && (source == access || source == kBase || !memory_.changed[source]);
+    const bool same = redoer->rerun.Same(access) && (source == access || source == kBase || !memory_.changed[source]);
     memory_.changed[access] = !same;
     if (same) continue;
-    // Relaxed: it is looked at when all redoers of the stratum are done.
+    // Relaxed, with the plain load in FindStratum: that comes when the pool has joined the redoers of this stratum.
     for (Access reader : memory_.readers.Of(access))
       std::atomic_ref(memory_.due[graph_.owner[reader]]).store(1, std::memory_order_relaxed);
   }

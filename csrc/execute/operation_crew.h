@@ -66,8 +66,7 @@ struct OperationMemory {
 class OperationCrew : public Crew {
  public:
   // `strata`: it is explored in strata, all of it.
-  OperationCrew(PlannedBatch* batch, const Policies& policies, bool strata, int workers,
-                OperationMemory* memory);
+  OperationCrew(PlannedBatch* batch, const Policies& policies, bool strata, int workers, OperationMemory* memory);
 
   const UnitGraph& units() const { return chains_ ? memory_.chains.units : memory_.graph.nodes; }
   // The nodes of a unit.

@@ -179,9 +179,8 @@ bool PlannedRun::Doubtful(size_t place) {
     changing_.Add(graph_.table[access], graph_.slot[access], access);
     changing_.Add(graph_.table[access], kNoSlot, access);
   }
-  return std::ranges::any_of(foreseen_->ReadsAt(place), [&](const ReadRow& read) {
-    return changing_.Find(read.table, read.slot) != kBase;
-  });
+  return std::ranges::any_of(foreseen_->ReadsAt(place),
+                             [&](const ReadRow& read) { return changing_.Find(read.table, read.slot) != kBase; });
 }
 
 size_t PlannedRun::CountDoubtful() {
@@ -290,8 +289,7 @@ void PlannedRun::Explore(const Strategy& strategy, const Input& input, ThreadPoo
   } else if (strategy.cuts()) {
     const Policies policies(strategy);
     plan_operations(policies);
-    OperationCrew crew(batch, policies, strategy.exploration == Exploration::kBfs, workers,
-                       &operation_memory_);
+    OperationCrew crew(batch, policies, strategy.exploration == Exploration::kBfs, workers, &operation_memory_);
     count_units(crew.units());
     drive(MakeExplorer(strategy.exploration, crew.units(), watched(&crew), workers, &explorer_memory_));
     if (strategy.exploration != Exploration::kNs) report->levels = explorer_memory_.strata.levels();

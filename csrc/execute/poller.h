@@ -22,9 +22,12 @@ class Poller {
   // This is the thread that asks, and there is somebody to be asked.
   bool on_caller() const { return poll_ && std::this_thread::get_id() == caller_; }
 
-  // On any thread: the epoch shall end. Relaxed, with the store in Look: it only tells when to leave, and no data is
+  // On any thread: the epoch shall end. Relaxed, with the store in Cancel: it only tells when to leave, and no data is
   // behind it.
   bool cancelled() const { return cancelled_.load(std::memory_order_relaxed); }
+
+  // On any thread, with the same meaning.
+  void Cancel() { cancelled_.store(true, std::memory_order_relaxed); }
 
   // May be called on any thread; looks at the clock.
   void Look() {
@@ -36,7 +39,7 @@ class Poller {
 
   void LookAt(std::chrono::steady_clock::time_point now) {
     if (now - last_ <= kBetween) return;
-    if (poll_()) cancelled_.store(true, std::memory_order_relaxed);  // with the load in cancelled
+    if (poll_()) Cancel();
     last_ = now;
   }
 

@@ -1,5 +1,5 @@
-// The planned uses of each row, in order. `Graph::earlier` leads from the last one back, which is enough for planning; a
-// transaction that comes late to a row that many use would go that way again and again. So they are listed when the
+// The planned uses of each row, in order. `Graph::earlier` leads from the last one back, which is enough for planning;
+// a transaction that comes late to a row that many use would go that way again and again. So they are listed when the
 // first one asks: two passes over the accesses.
 #pragma once
 
