@@ -168,6 +168,7 @@ Status Engine::Prepare(const EpochInput& input, Order* order, StageSeconds* seco
 
 Status Engine::Run(const EpochInput& input, EpochResult* result) {
   const Code& code = *input.code;
+  poller_.emplace(input.poll);
   MORPHSPARK_RETURN_IF_ERROR(Prepare(input, &result->order, &result->seconds));
   StageClock clock;
   const Order order = std::move(result->order);
@@ -287,6 +288,8 @@ Status Engine::RunBatches(const EpochInput& input, const Piece& piece, int64_t b
                           EpochResult* result) {
   if (input.interleaving) adviser_.Shake(*input.interleaving);
   while (begin < end) {
+    poller_->Look();
+    if (poller_->cancelled()) return CancelledStatus();
     const Adviser::Advice advice = Advise(input, piece.plan, begin, end, &adviser_);
     BatchReport report;
     report.strategy = advice.strategy;
@@ -313,7 +316,7 @@ Status Engine::RunBatch(const EpochInput& input, const Piece& piece, BatchReport
   if (report->strategy.scheme == Scheme::kSerial) {
     const TableDoor::Writing writing(&door_);
     MORPHSPARK_RETURN_IF_ERROR(RunSerial(piece.context, piece.plan.order, piece.plan.transactions, begin, end,
-                                         next_stamp_, input.poll, &verdicts_));
+                                         next_stamp_, &*poller_, &verdicts_));
   } else {
     const PlannedRun::Input batch{.plan = piece.plan,
                                   .context = piece.context,
@@ -324,7 +327,7 @@ Status Engine::RunBatch(const EpochInput& input, const Piece& piece, BatchReport
                                   .interleaving = input.interleaving,
                                   .observe = input.observe,
                                   .lanes_min = input.lanes_min,
-                                  .poll = input.poll,
+                                  .poller = &*poller_,
                                   .nested = input.nested};
     MORPHSPARK_RETURN_IF_ERROR(planned_.Run(report->strategy, batch, &pool_, &verdicts_, report));
   }

@@ -152,6 +152,7 @@ class Engine {
   // Working memory of an epoch, kept so that the next one does not fault it in again.
   std::vector<TransactionId> transactions_;  // by batch row
   std::vector<std::vector<Slot>> slots_;     // by site, then batch row or element
+  std::optional<Poller> poller_;             // of the epoch that executes
   Verdicts verdicts_;
   ReasonTexts reason_texts_;
   PlannedRun planned_;

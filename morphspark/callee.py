@@ -15,6 +15,7 @@ import ctypes
 import datetime
 import decimal
 import struct
+import threading
 import time
 import weakref
 from collections.abc import Iterable, Sequence
@@ -108,6 +109,7 @@ class Callee(abc.ABC):
         self.live = function_of(spec)
         self.function = self.live.function
         self.interrupt: BaseException | None = None  # what ended the epoch while this ran
+        self._threads: set[int] = set()  # that are inside of it
         self.reset()
 
     def reset(self) -> None:
@@ -123,12 +125,20 @@ class Callee(abc.ABC):
 
     def run(self, *arguments: Any) -> Any:
         """The function itself; what it raises is its failure, but not what ends a program."""
+        thread = threading.get_ident()
+        self._threads.add(thread)
         try:
             return self.function(*arguments)
         except MemoryError:
             raise
         except Exception as error:
             raise self.failure(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__) from None
+        finally:
+            self._threads.discard(thread)
+
+    def runs_here(self) -> bool:
+        """This thread is inside of the function."""
+        return threading.get_ident() in self._threads
 
     def failure(self, why: str) -> UserFailure:
         return UserFailure(self.name, why)

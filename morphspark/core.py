@@ -129,6 +129,9 @@ class Core(Protocol):
     def gather(self, column: pa.Array, order: pa.Array | None) -> pa.Array:
         """A pass-through column in transaction order, as canonical Arrow."""
 
+    def calls_here(self) -> bool:
+        """This thread is inside of a user function that the core has called."""
+
     def state_size(self, enough: int = 0) -> tuple[int, int]:
         """Rows and bytes of all tables, with what an executed epoch added; bytes are exact if more than `enough`."""
 

@@ -509,6 +509,9 @@ class Engine:
         if os.getpid() != self._process:
             self._closed = True  # the lock may be held by a thread that exists only there
             return
+        if self._core.calls_here():
+            self._close_wanted = True
+            return
         with self._lock:
             if self._busy:  # a signal handler closes it under a running epoch: let that end first
                 self._close_wanted = True
@@ -537,6 +540,7 @@ class Engine:
     def _using(self, ahead: bool = False) -> Iterator[None]:
         """Alone, on an open engine of this process, after all that was committed; `ahead`: durable or not."""
         self._check_usable()  # before the lock, which a fork may have copied while it was held
+        self._check_outside()  # the call that a function belongs to has the lock until that returns
         with self._lock:
             self._check_usable()
             self._check_outside()
@@ -556,7 +560,11 @@ class Engine:
                     self.close()
 
     def _check_outside(self) -> None:
-        """Not inside of a call that this thread has under way."""
+        """Not inside of a call that this thread has under way, nor of a function that the engine calls anywhere."""
+        if self._core.calls_here():
+            raise EpochError(
+                "a function can't use the engine that calls it; read rows in the transaction and pass them to it"
+            )
         if self._busy and self._lock._is_owned():  # type: ignore[attr-defined]
             raise EpochError(
                 "the engine is at work in this thread: a signal handler (or a callback) can't use it until the "

@@ -190,6 +190,10 @@ class NativeCore:
             return canonical(column if order is None else column.take(order))
         return self._engine.gather(column, *layout, None if order is None else order.to_numpy())
 
+    def calls_here(self) -> bool:
+        compiled = self._compiled
+        return compiled is not None and any(one.runs_here() for one in compiled[1].functions)
+
     def state_size(self, enough: int = 0) -> tuple[int, int]:
         return self._engine.state_size(max(enough, 0))
 

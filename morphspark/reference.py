@@ -202,6 +202,9 @@ class ReferenceCore:
     def gather(self, column: pa.Array, order: pa.Array | None) -> pa.Array:
         return canonical(column if order is None else decoded(column).take(order))
 
+    def calls_here(self) -> bool:
+        return any(one.runs_here() for one in tuple(self._callees.values()))
+
     def state_size(self, enough: int = 0) -> tuple[int, int]:
         """A stand-in for bytes: what dicts take is of no interest, and no limit is meant for this core."""
         rows = sum(len(table) for table in self._tables.values())

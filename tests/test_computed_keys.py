@@ -142,3 +142,31 @@ def test_candidates_are_known_from_the_event():
 
         with pytest.raises(ms.TraceError, match=words):
             app.on()(wrong)
+
+
+@pytest.mark.parametrize("strategy", ["ns-explore/t-schedule/e-abort", "lock", "auto"])
+def test_long_lists_of_computed_keys(strategy):
+    """Rows named again in another order, new rows, and some that were not foreseen: more than are gone through."""
+    app = ms.App("lists", order_by="ts")
+    pointers = app.table("pointers", key="int64", columns={"target": "int64"}, default={"target": 0})
+    records = app.table("records", key="int64", columns={"v": "int64"}, default={"v": 0})
+
+    @app.on()
+    def many(e):
+        for one in ms.each(e.items):
+            records[pointers[one].target * 3 + one].v += 1
+            records[one * 2].v += records[one + 1].v
+            pointers[records[one].v % 50].target = one
+
+    chance = random.Random(8)
+    items = [[chance.randrange(200) for _ in range(chance.choice([3, 40, 300]))] for _ in range(40)]
+    table = pa.table({"ts": range(40), "items": pa.array(items, pa.list_(pa.int64()))})
+    with open_reference(app) as engine:
+        expected = engine.process(table), state(engine)
+    for punctuation in (5, 40):
+        with app.open(config=ms.Config(strategy=strategy, threads=2, punctuation=punctuation)) as engine:
+            assert (engine.process(table), state(engine)) == expected
+
+
+def state(engine):
+    return [sorted(map(str, engine.table(name).to_arrow().to_pylist())) for name in ("pointers", "records")]

@@ -1,8 +1,14 @@
 #include "base/thread_pool.h"
 
 #include <algorithm>
+#include <chrono>
 
 namespace morphspark {
+namespace {
+
+constexpr auto kBetweenCalls = std::chrono::milliseconds(10);  // of a caller that waits
+
+}  // namespace
 
 ThreadPool::ThreadPool(int threads) {
   for (int i = 1; i < threads; ++i) workers_.emplace_back([this] { Work(); });
@@ -17,7 +23,8 @@ ThreadPool::~ThreadPool() {
   for (std::thread& worker : workers_) worker.join();
 }
 
-void ThreadPool::For(int64_t count, int64_t grain, const std::function<void(int64_t, int64_t)>& body) {
+void ThreadPool::For(int64_t count, int64_t grain, const std::function<void(int64_t, int64_t)>& body,
+                     const std::function<void()>& waiting) {
   if (count <= 0) return;
   if (workers_.empty() || count <= grain) {
     body(0, count);
@@ -37,7 +44,13 @@ void ThreadPool::For(int64_t count, int64_t grain, const std::function<void(int6
   RunChunks(&job);
   {
     std::unique_lock lock(mutex_);
-    done_.wait(lock, [this] { return active_ == 0; });
+    const auto done = [this] { return active_ == 0; };
+    while (waiting && !done_.wait_for(lock, kBetweenCalls, done)) {
+      lock.unlock();
+      waiting();
+      lock.lock();
+    }
+    done_.wait(lock, done);
     job_ = nullptr;
   }
   if (job.error) std::rethrow_exception(job.error);

@@ -28,8 +28,10 @@ class ThreadPool {
 
   int threads() const { return static_cast<int>(workers_.size()) + 1; }
 
-  // Calls body(begin, end) over [0, count) in chunks of `grain`, on all threads.
-  void For(int64_t count, int64_t grain, const std::function<void(int64_t, int64_t)>& body);
+  // Calls body(begin, end) over [0, count) in chunks of `grain`, on all threads. The caller sleeps when nothing is left
+  // for it; meanwhile it calls `waiting`, if there is one, every few milliseconds.
+  void For(int64_t count, int64_t grain, const std::function<void(int64_t, int64_t)>& body,
+           const std::function<void()>& waiting = {});
 
  private:
   struct Job {

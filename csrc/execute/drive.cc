@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <random>
@@ -11,8 +12,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kIdleSpins = 64;         // before a worker lets others have the core
-constexpr int kStepsBetweenLooks = 4;  // at the clock
+// A worker without work asks again at once, then lets others have the core in between, then sleeps: for a part of the
+// time that it has waited, so that it is never late by more than that part, and soon needs no processor.
+constexpr int kIdleSpins = 64;
+constexpr auto kAwake = std::chrono::microseconds(500);
+constexpr int kSleptPart = 8;
+constexpr auto kSleepMost = std::chrono::milliseconds(1);
 
 double Seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
 
@@ -22,23 +27,28 @@ struct Shift {
   double idle = 0;
 };
 
-// Works until nothing is left, or another worker is lost.
+void Rest(Clock::duration idle) {
+  if (idle < kAwake) return std::this_thread::yield();
+  std::this_thread::sleep_for(std::min<Clock::duration>(idle / kSleptPart, kSleepMost));
+}
+
+// Works until nothing is left, or another worker is lost. Who works looks at the poller by itself (PlannedBatch).
 void Work(Explorer* explorer, int worker, Poller* poller, const std::atomic<bool>& lost, Shift* shift) {
   shift->begin = Clock::now();
   auto idle_since = shift->begin;
   int idle = 0;
-  for (int64_t steps = 1;; ++steps) {
+  for (;;) {
     const Explorer::Step step = explorer->Next(worker);
     if (step == Explorer::Step::kIdle) {
       if (idle++ == 0) idle_since = Clock::now();
-      if (idle > kIdleSpins) std::this_thread::yield();
-      if (lost.load(std::memory_order_relaxed)) break;  // relaxed: only an end of waiting, no data behind it
+      if (idle > kIdleSpins) Rest(Clock::now() - idle_since);
+      poller->Look();
+      if (lost.load(std::memory_order_relaxed)) break;  // relaxed, with the store in Drive: no data is behind it
     } else {
       if (idle) shift->idle += Seconds(Clock::now() - idle_since);
       idle = 0;
       if (step == Explorer::Step::kDone) break;
     }
-    if (steps % kStepsBetweenLooks == 0) poller->Look();
   }
   shift->end = Clock::now();
 }
@@ -48,25 +58,18 @@ void Work(Explorer* explorer, int worker, Poller* poller, const std::atomic<bool
 double Drive(Explorer* explorer, int workers, ThreadPool* pool, Poller* poller) {
   std::vector<Padded<Shift>> shifts(workers);
   std::atomic<bool> lost{false};
-  std::atomic<int> working{workers};
   const auto begin = Clock::now();
-  pool->For(workers, 1, [&](int64_t from, int64_t to) {
+  const auto work = [&](int64_t from, int64_t to) {
     try {
       for (int64_t worker = from; worker < to; ++worker)
         Work(explorer, static_cast<int>(worker), poller, lost, &shifts[worker].value);
-      // Relaxed, as all loads and stores of `working` and `lost`: they only tell when to leave, no data is behind them.
-      working.fetch_sub(static_cast<int>(to - from), std::memory_order_relaxed);
-      // Only the thread that called the engine can ask whether to go on, so it stays as long as others work.
-      while (poller->on_caller() && working.load(std::memory_order_relaxed) > 0 &&
-             !lost.load(std::memory_order_relaxed)) {
-        poller->Look();
-        std::this_thread::yield();
-      }
     } catch (...) {
       lost.store(true, std::memory_order_relaxed);  // with the load in Work, which is only told to leave
       throw;                                        // the pool hands it to the caller, when the others have left
     }
-  });
+  };
+  // Only the thread that called the engine can ask whether to go on, so it does while it waits for others, too.
+  pool->For(workers, 1, work, [&] { poller->Look(); });
   const auto end = Clock::now();
   double waited = 0;
   for (const auto& [shift] : shifts) waited += shift.idle + Seconds(shift.begin - begin) + Seconds(end - shift.end);

@@ -219,7 +219,7 @@ class Ns : public Explorer {
         return Step::kWorked;
       }
     }
-    // Relaxed: the pool joins before anybody looks at results.
+    // Relaxed, with itself on other threads: it only counts; the pool joins before anybody looks at results.
     const uint32_t ran = std::exchange(ran_[worker].value, 0);
     const uint32_t left = left_.fetch_sub(ran, std::memory_order_relaxed) - ran;
     return left == 0 ? Step::kDone : Step::kIdle;

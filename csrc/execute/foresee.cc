@@ -15,7 +15,7 @@ bool Foreseer::CanLook(const Code& code) {
 }
 
 Foreseen* Foreseer::Look(const PlanInput& input, const BatchContext& context, int64_t begin, int64_t end,
-                         ThreadPool* pool, TableDoor* door) {
+                         ThreadPool* pool, TableDoor* door, Poller* poller) {
   foreseen_.tasks.clear();
   for (int64_t position = begin; position < std::min(end, input.order.keyed); ++position) {
     const TransactionId id = input.transactions[input.order.Row(position)];
@@ -25,12 +25,19 @@ Foreseen* Foreseer::Look(const PlanInput& input, const BatchContext& context, in
   const auto count = static_cast<int64_t>(foreseen_.tasks.size());
   parts_.resize(pool->threads());
   const auto parts = static_cast<int64_t>(parts_.size());
-  pool->For(parts, 1, [&](int64_t from, int64_t to) {
-    for (int64_t part = from; part < to; ++part) {
-      const int64_t first = part * count / parts, last = (part + 1) * count / parts;
-      LookAt(input, context, begin, std::span(foreseen_.tasks).subspan(first, last - first), &parts_[part]);
+  const auto look = [&](int64_t from, int64_t to) {
+    try {
+      for (int64_t part = from; part < to; ++part) {
+        const int64_t first = part * count / parts, last = (part + 1) * count / parts;
+        LookAt(input, context, begin, std::span(foreseen_.tasks).subspan(first, last - first), poller, &parts_[part]);
+      }
+    } catch (...) {
+      poller->Cancel();  // the others, too, need not go on
+      throw;
     }
-  });
+  };
+  pool->For(parts, 1, look, [&] { poller->Look(); });
+  if (poller->cancelled()) return &foreseen_;
   const TableDoor::Writing writing(door);  // new keys get slots
   Collect(context);
   return &foreseen_;
@@ -38,14 +45,17 @@ Foreseen* Foreseer::Look(const PlanInput& input, const BatchContext& context, in
 
 // A transaction that fails here will most likely fail there, too: what it has named until then is all.
 void Foreseer::LookAt(const PlanInput& input, const BatchContext& context, int64_t begin, std::span<const Task> tasks,
-                      Part* part) const {
+                      Poller* poller, Part* part) const {
   part->notes.Clear();
   part->rows.clear();
   part->reads.clear();
   if (tasks.empty()) return;
   Frame frame(input.code);
   Machine machine(context, ForeseenRows(context.tables.data(), &part->notes), &frame);
+  Pace pace(poller);
   for (Task task : tasks) {
+    pace.Step();
+    if (poller->cancelled()) return;
     const size_t rows = part->notes.rows.size(), reads = part->notes.reads.size();
     const int64_t position = begin + task;
     const BatchRow row = input.order.Row(position);

@@ -5,6 +5,7 @@
 #include <deque>
 
 #include "base/thread_pool.h"
+#include "execute/poller.h"
 #include "plan/foreseen.h"
 #include "plan/graph.h"
 #include "program/machine.h"
@@ -17,8 +18,9 @@ class Foreseer {
   static bool CanLook(const Code& code);
 
   // Of the transactions at positions [begin, end). `context` has slots for rows. New keys get slots, behind the door.
+  // Says nothing if the epoch was cancelled meanwhile.
   Foreseen* Look(const PlanInput& input, const BatchContext& context, int64_t begin, int64_t end, ThreadPool* pool,
-                 TableDoor* door);
+                 TableDoor* door, Poller* poller);
 
  private:
   // A thread's share of the tasks.
@@ -27,7 +29,7 @@ class Foreseer {
     std::vector<uint32_t> rows, reads;  // by task: how many it names, and how many its keys depend on
   };
   void LookAt(const PlanInput& input, const BatchContext& context, int64_t begin, std::span<const Task> tasks,
-              Part* part) const;
+              Poller* poller, Part* part) const;
   void Collect(const BatchContext& context);
 
   Foreseen foreseen_;

@@ -26,9 +26,9 @@ void NestedLanes::RunMany(int worker, std::span<const UnitId> units) {
   }
 }
 
-NestedCrews::NestedCrews(PlannedBatch* batch, const Policies& policies, int workers, uint32_t lanes_min, Poller* poller,
+NestedCrews::NestedCrews(PlannedBatch* batch, const Policies& policies, int workers, uint32_t lanes_min,
                          OperationMemory* memory, std::deque<LaneMemory>* lane_memory, Scratch<uint8_t>* group_of)
-    : operations_(batch, policies, /*strata=*/false, workers, poller, memory),
+    : operations_(batch, policies, /*strata=*/false, workers, memory),
       lanes_(batch, &operations_, memory->graph, workers, lanes_min, lane_memory) {
   const UnitId units = operations_.units().units;
   group_of->Resize(units);

@@ -37,8 +37,8 @@ class NestedLanes : public Crew {
 
 class NestedCrews {
  public:
-  NestedCrews(PlannedBatch* batch, const Policies& policies, int workers, uint32_t lanes_min, Poller* poller,
-              OperationMemory* memory, std::deque<LaneMemory>* lane_memory, Scratch<uint8_t>* group_of);
+  NestedCrews(PlannedBatch* batch, const Policies& policies, int workers, uint32_t lanes_min, OperationMemory* memory,
+              std::deque<LaneMemory>* lane_memory, Scratch<uint8_t>* group_of);
 
   OperationCrew& operations() { return operations_; }
   std::span<const Nest::Member> members() const { return members_; }

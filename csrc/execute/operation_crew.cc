@@ -10,17 +10,15 @@ namespace {
 
 // Transactions of a stratum that are redone by one thread: fewer are not worth waking another.
 constexpr size_t kRedoneAlone = 8;
-constexpr uint32_t kNodesBetweenLooks = 16;
 
 }  // namespace
 
-OperationCrew::OperationCrew(PlannedBatch* batch, const Policies& policies, bool strata, int workers, Poller* poller,
+OperationCrew::OperationCrew(PlannedBatch* batch, const Policies& policies, bool strata, int workers,
                              OperationMemory* memory)
     : batch_(*batch),
       graph_(batch->graph()),
       memory_(*memory),
       policies_(policies),
-      poller_(*poller),
       chains_(policies.Any([](const Strategy& one) { return one.unit == Unit::kChain; })),
       optimistic_(policies.Any([](const Strategy& one) { return one.cuts(); })),
       takes_back_(strata && policies.Any([](const Strategy& one) { return one.abort == Abort::kEager; })),
@@ -57,17 +55,13 @@ std::span<const Node> OperationCrew::Nodes(const UnitId& unit) const {
 }
 
 void OperationCrew::Run(int worker, UnitId unit) {
-  uint32_t ran = 0;
-  for (Node node : Nodes(unit)) {
-    RunNode(worker, node);
-    if (++ran % kNodesBetweenLooks == 0) poller_.Look();  // a chain may be long
-  }
+  for (Node node : Nodes(unit)) RunNode(worker, node);
 }
 
 // Whether what a node waits for has been executed, or passed over since its transaction has failed.
 bool OperationCrew::Ready(Node node) const {
   return std::ranges::all_of(memory_.graph.nodes.Before(node), [&](Node before) {
-    // Relaxed: it was set before the explorer let this node run.
+    // Relaxed, with the exchange in Fail: that came before the explorer's release of `before`, which let this one run.
     return memory_.states[before] == OperationState::kExecuted ||
            std::atomic_ref(memory_.failed[memory_.graph.owner[before]]).load(std::memory_order_relaxed) != 0;
   });
@@ -85,7 +79,7 @@ void OperationCrew::RunNode(int worker, Node node) {
   const uint32_t number = node - memory_.graph.first[task];
   const Operation& operation = code.operations->list[number];
   const uint64_t place = memory_.graph.exchange[task];
-  // Relaxed: whoever sees it too late does work that is taken back.
+  // Relaxed, with the exchange in Fail: whoever sees it too late does work that is taken back.
   std::atomic_ref<uint8_t> failed(memory_.failed[task]);
   bool passes = false;
   if (!eager || !failed.load(std::memory_order_relaxed)) {
@@ -141,7 +135,8 @@ bool OperationCrew::Validate() const {
 
 void OperationCrew::Fail(int worker, Task task) {
   std::atomic_ref<uint8_t> failed(memory_.failed[task]);
-  // Relaxed: whoever sets it lists it; lists are looked at when all have arrived.
+  // Relaxed, with the loads in RunNode and Ready: whoever sets it lists it, and lists are looked at when all have
+  // arrived.
   if (failed.exchange(1, std::memory_order_relaxed) == 0) failed_[worker].tasks.push_back(task);
 }
 
@@ -211,32 +206,18 @@ void OperationCrew::EndStratum() {
 // ----------------------------------------------------------------------------------------------------- redoing
 
 void OperationCrew::RedoOne(int worker, Task task, Redoer* redoer) {
-  BatchVersions& versions = *batch_.versions();
-  const Access begin = graph_.first[task], end = graph_.first[task + 1];
-  redoer->before.resize(std::max<size_t>(redoer->before.size(), end - begin));
-  for (Access access = begin; access < end; ++access) {
-    if (!(graph_.flags[access] & Graph::kWrites)) continue;
-    Redoer::Before& was = redoer->before[access - begin];
-    was.source = versions.Source(access);
-    versions.Published(access, &was.image);
-  }
-  versions.Forget(task);
-  for (ReturnedValues& column : *batch_.context().returned) column.Clear(batch_.Position(task));
-  workers_[worker].Run(task);
+  redoer->rerun.Run(&batch_, &workers_[worker], task);
   if (batch_.stopped()) return;
   ++redoer->redone;
   const OperationState ended = batch_.Aborted(task) ? OperationState::kAborted : OperationState::kExecuted;
   for (OperationState& state : StatesOf(task)) Advance(&state, ended);
-  for (Access access = begin; access < end; ++access) {
+  for (Access access = graph_.first[task]; access < graph_.first[task + 1]; ++access) {
     if (!(graph_.flags[access] & Graph::kWrites)) continue;
-    const Access source = versions.Source(access);
-    const Redoer::Before& was = redoer->before[access - begin];
-    const bool same = source == was.source && (source == access  ? versions.PublishesSame(access, was.image)
-                                               : source == kBase ? true
-                                                                 : !memory_.changed[source]);
+    const Access source = batch_.versions()->Source(access);
+    const bool same = redoer->rerun.Same(access) && (source == access || source == kBase || !memory_.changed[source]);
     memory_.changed[access] = !same;
     if (same) continue;
-    // Relaxed: it is looked at when all redoers of the stratum are done.
+    // Relaxed, with the plain load in FindStratum: that comes when the pool has joined the redoers of this stratum.
     for (Access reader : memory_.readers.Of(access))
       std::atomic_ref(memory_.due[graph_.owner[reader]]).store(1, std::memory_order_relaxed);
   }
@@ -287,15 +268,15 @@ int64_t OperationCrew::Redo(ThreadPool* pool) {
       // Relaxed: who takes which is all that matters; what they did, the pool hands to the next stratum.
       for (size_t at; (at = next.fetch_add(1, std::memory_order_relaxed)) < stratum.size();) {
         RedoOne(static_cast<int>(worker), stratum[at], &memory_.redoers[worker].value);
-        poller_.Look();
       }
     };
     if (pool == nullptr || stratum.size() <= kRedoneAlone) {
       redo(0);
     } else {
-      pool->For(static_cast<int64_t>(memory_.redoers.size()), 1, [&](int64_t from, int64_t to) {
+      const auto share = [&](int64_t from, int64_t to) {
         for (int64_t worker = from; worker < to; ++worker) redo(worker);
-      });
+      };
+      pool->For(static_cast<int64_t>(memory_.redoers.size()), 1, share, [&] { batch_.poller()->Look(); });
     }
   }
   int64_t redone = 0;

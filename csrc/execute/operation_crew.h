@@ -22,6 +22,7 @@
 #include "execute/explorer.h"
 #include "execute/operation_state.h"
 #include "execute/planned_batch.h"
+#include "execute/rerun.h"
 #include "plan/operation_graph.h"
 
 namespace morphspark {
@@ -30,11 +31,7 @@ namespace morphspark {
 struct OperationMemory {
   // What a worker that redoes transactions needs.
   struct Redoer {
-    struct Before {
-      Access source;
-      std::vector<uint64_t> image;
-    };
-    std::vector<Before> before;  // by access of the transaction: what it had published
+    Rerun rerun;
     int64_t redone = 0;
   };
   // Who reads what an access published.
@@ -69,8 +66,7 @@ struct OperationMemory {
 class OperationCrew : public Crew {
  public:
   // `strata`: it is explored in strata, all of it.
-  OperationCrew(PlannedBatch* batch, const Policies& policies, bool strata, int workers, Poller* poller,
-                OperationMemory* memory);
+  OperationCrew(PlannedBatch* batch, const Policies& policies, bool strata, int workers, OperationMemory* memory);
 
   const UnitGraph& units() const { return chains_ ? memory_.chains.units : memory_.graph.nodes; }
   // The nodes of a unit.
@@ -110,7 +106,6 @@ class OperationCrew : public Crew {
   const Graph& graph_;
   OperationMemory& memory_;
   const Policies& policies_;
-  Poller& poller_;
   const bool chains_;
   const bool optimistic_;  // some transactions are cut
   const bool takes_back_;  // after each stratum

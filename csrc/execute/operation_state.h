@@ -9,6 +9,9 @@
 //
 // A failure is not the last word while what was read may be taken back: only a transaction that failed with everything
 // before it final is aborted. So nothing ever leaves ABT.
+//
+// Who is ready, explorers find out by counting (units.h), and T1 is noted when it runs. The state says afterwards what
+// has happened to an operation: taking back asks it who has read, and Validate whether all came to the same end.
 #pragma once
 
 #include <cassert>

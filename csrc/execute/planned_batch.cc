@@ -5,14 +5,16 @@
 namespace morphspark {
 
 PlannedBatch::PlannedBatch(const BatchContext& context, const Order& order, std::span<const TransactionId> transactions,
-                           const Graph& graph, BatchVersions* versions, Verdicts* verdicts, TableDoor* door)
+                           const Graph& graph, BatchVersions* versions, Verdicts* verdicts, TableDoor* door,
+                           Poller* poller)
     : context_(context),
       order_(order),
       transactions_(transactions),
       graph_(graph),
       versions_(versions),
       verdicts_(verdicts),
-      door_(door) {}
+      door_(door),
+      poller_(*poller) {}
 
 const TransactionCode* PlannedBatch::CodeOf(Task task) const {
   const TransactionId id = TypeOf(task);
@@ -22,9 +24,11 @@ const TransactionCode* PlannedBatch::CodeOf(Task task) const {
 PlannedBatch::Worker::Worker(PlannedBatch* batch, int number)
     : batch_(*batch),
       frame_(*batch->context_.code, number),
-      machine_(batch->context_, PlannedRows(batch->versions_, number), &frame_) {}
+      machine_(batch->context_, PlannedRows(batch->versions_, number), &frame_),
+      pace_(&batch->poller_) {}
 
 void PlannedBatch::Worker::Run(Task task, bool final) {
+  pace_.Step();
   if (batch_.stopped()) return;
   const int64_t position = batch_.graph_.begin + task;
   const BatchRow row = batch_.order_.Row(position);
@@ -35,9 +39,11 @@ void PlannedBatch::Worker::Run(Task task, bool final) {
       batch_.verdicts_->status[position] = TransactionStatus::kUnmatched;
     } else {
       const TransactionCode& code = batch_.context_.code->transactions[batch_.transactions_[row]];
-      const bool roams = code.computes_keys && !batch_.graph_.roamers.empty();
-      const TableDoor::Writing writing(roams ? batch_.door_ : nullptr);
       machine_.rows().Enter(task);
+      // Who roams changes tables, and opens the door again while it calls a function.
+      TableDoor* const door = machine_.rows().roams() ? batch_.door_ : nullptr;
+      const TableDoor::Writing writing(door);
+      machine_.BehindDoor(door);
       batch_.Conclude(task, machine_.Run(code, row, position), final);
     }
   } catch (...) {
@@ -92,6 +98,7 @@ void PlannedBatch::LaneWorker::RunInLanes(TransactionId type, std::span<const Ta
   const auto reasons = machine_.Run(batch_.context_.code->transactions[type], std::span(rows_).first(tasks.size()),
                                     std::span(positions_).first(tasks.size()));
   for (size_t lane = 0; lane < tasks.size(); ++lane) batch_.Conclude(tasks[lane], reasons[lane], final);
+  batch_.poller_.Look();
 }
 
 Crew::Chunk LaneChunk(uint32_t lanes_min) {
@@ -123,6 +130,7 @@ void PlannedBatch::Settle() {
 
 ReasonId PlannedBatch::Worker::RunOperation(Task task, const TransactionCode& code, const Operation& operation,
                                             const Exchange& exchange) {
+  pace_.Step();
   return machine_.RunOperation(code, operation, batch_.Row(task), batch_.Position(task), exchange);
 }
 
@@ -133,18 +141,17 @@ void PlannedBatch::Reset() {
   }
 }
 
-void PlannedBatch::Cancel() { Stop(CancelledStatus()); }
-
 void PlannedBatch::Stop(Status status, std::exception_ptr error) {
   std::lock_guard lock(mutex_);
   if (status_.ok()) status_ = std::move(status);
   if (!error_) error_ = std::move(error);
-  stopped_.store(true, std::memory_order_relaxed);
+  stopped_.store(true, std::memory_order_relaxed);  // with the load in stopped
 }
 
 Status PlannedBatch::Finish() {
   std::lock_guard lock(mutex_);
   if (error_) std::rethrow_exception(error_);
+  if (status_.ok() && poller_.cancelled()) return CancelledStatus();
   return std::move(status_);
 }
 

@@ -22,10 +22,11 @@ namespace morphspark {
 class PlannedBatch {
  public:
   PlannedBatch(const BatchContext& context, const Order& order, std::span<const TransactionId> transactions,
-               const Graph& graph, BatchVersions* versions, Verdicts* verdicts, TableDoor* door = nullptr);
+               const Graph& graph, BatchVersions* versions, Verdicts* verdicts, TableDoor* door, Poller* poller);
 
   const Graph& graph() const { return graph_; }
   const BatchContext& context() const { return context_; }
+  Poller* poller() const { return &poller_; }
   BatchVersions* versions() const { return versions_; }
   int64_t Position(Task task) const { return graph_.begin + task; }
   BatchRow Row(Task task) const { return order_.Row(Position(task)); }
@@ -53,6 +54,7 @@ class PlannedBatch {
     PlannedBatch& batch_;
     Frame frame_;
     Machine<PlannedRows> machine_;
+    Pace pace_;
   };
 
   bool Aborted(Task task) const { return verdicts_->status[Position(task)] == TransactionStatus::kAborted; }
@@ -85,10 +87,9 @@ class PlannedBatch {
     std::vector<int64_t> positions_;           // by lane
   };
 
-  void Cancel();
   // A worker threw: the batch ends.
   void Stop(std::exception_ptr error) { Stop(Status::Ok(), std::move(error)); }
-  bool stopped() const { return stopped_.load(std::memory_order_relaxed); }
+  bool stopped() const { return stopped_.load(std::memory_order_relaxed) || poller_.cancelled(); }
   // All verdicts are final: those that are the batch's end are looked for, where they could not be before.
   void Settle();
   // Ok, or why the batch must not be installed. Rethrows what a worker threw.
@@ -106,7 +107,9 @@ class PlannedBatch {
   BatchVersions* versions_;
   Verdicts* verdicts_;
   TableDoor* const door_;  // open; who roams closes it, as it changes tables before the batch ends
-  // Relaxed: it only saves work; `Finish` reads the rest under the mutex, after all workers.
+  Poller& poller_;
+  // Relaxed, the store in Stop and the load in stopped: it only saves work; `Finish` reads the rest under the mutex,
+  // after all workers.
   std::atomic<bool> stopped_{false};
   std::mutex mutex_;
   Status status_;             // guarded by mutex_

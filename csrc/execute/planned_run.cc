@@ -59,6 +59,7 @@ void BatchReport::Add(const BatchReport& other) {
   accesses += other.accesses;
   dependencies += other.dependencies;
   redone += other.redone;
+  followed += other.followed;
   levels += other.levels;
   units += other.units;
   plan += other.plan;
@@ -95,6 +96,7 @@ Status PlannedRun::RunPiece(const Strategy& strategy, const Input& input, Lookah
   report->workers = input.interleaving ? 1 : input.workers;
   int64_t end = input.end;
   Plan(input, way, *begin, &end, pool);
+  if (input.poller->cancelled()) return CancelledStatus();
   report->plan = clock.Lap();
   versions_.Prepare(&graph_, input.plan.order, input.context.times, input.first_stamp);
   report->construct = clock.Lap();
@@ -102,13 +104,15 @@ Status PlannedRun::RunPiece(const Strategy& strategy, const Input& input, Lookah
   context.rows = graph_.rows;
   context.door = nullptr;  // open while it explores: nothing is written to the tables
   TableDoor* const door = input.context.door;
-  PlannedBatch batch(context, input.plan.order, input.plan.transactions, graph_, &versions_, verdicts, door);
+  PlannedBatch batch(context, input.plan.order, input.plan.transactions, graph_, &versions_, verdicts, door,
+                     input.poller);
   Explore(strategy, input, pool, &batch, report);
   clock.Lap();
   const auto unforeseen = std::ranges::count_if(graph_.foreseen, [&](Task task) { return batch.Unforeseen(task); });
   if (unforeseen > 0) {
-    const TableDoor::Writing writing(door);  // who is put right may name new rows
-    report->redone += Repair(&batch, planner_, door);
+    const Repaired repaired = Repair(&batch, &planner_);
+    report->redone += repaired.transactions;
+    report->followed = repaired.followed;
     report->redo += clock.Lap();
   }
   batch.Settle();
@@ -136,6 +140,7 @@ void PlannedRun::Plan(const Input& input, Lookahead::Way way, int64_t begin, int
   if (way == Lookahead::Way::kCut) *end = std::min(*end, begin + lookahead_.Reach());
   foreseen_ = way == Lookahead::Way::kRoam ? nullptr : LookAhead(input, begin, *end, pool);
   plan.foreseen = foreseen_;
+  if (input.poller->cancelled()) return;
   planner_.Plan(plan, begin, *end, pool, &graph_);
   if (way != Lookahead::Way::kCut) return;
   if (!remembered_.empty() && !foreseen_->tasks.empty() && foreseen_->tasks[0] == 0) {
@@ -156,24 +161,29 @@ void PlannedRun::Plan(const Input& input, Lookahead::Way way, int64_t begin, int
 Foreseen* PlannedRun::LookAhead(const Input& input, int64_t begin, int64_t end, ThreadPool* pool) {
   BatchContext context = input.context;
   context.door = nullptr;  // open while many threads look, which may call functions of the user's
-  return foreseer_.Look(input.plan, context, begin, end, pool, input.context.door);
+  return foreseer_.Look(input.plan, context, begin, end, pool, input.context.door, input.poller);
 }
 
 // Whether an earlier transaction may write a row that its keys depend on. Of a row that is not there yet nobody knows
 // which of those that it names it is.
-bool PlannedRun::Doubtful(size_t place) const {
+bool PlannedRun::Doubtful(size_t place) {
   const Task task = foreseen_->tasks[place];
-  return std::ranges::any_of(foreseen_->ReadsAt(place), [&](const ReadRow& read) {
-    for (Access access = graph_.first[task]; access < graph_.first[task + 1]; ++access) {
-      const bool same =
-          graph_.table[access] == read.table && (read.slot == kNoSlot || graph_.slot[access] == read.slot);
-      if (same && graph_.previous[access] != kBase) return true;
-    }
-    return false;
-  });
+  const Access begin = graph_.first[task], end = graph_.first[task + 1];
+  const auto changes = [&](Access access) { return graph_.previous[access] != kBase; };
+  Access access = begin;
+  while (access < end && !changes(access)) ++access;
+  if (access == end) return false;
+  changing_.Clear(2 * (end - access));
+  for (; access < end; ++access) {
+    if (!changes(access)) continue;
+    changing_.Add(graph_.table[access], graph_.slot[access], access);
+    changing_.Add(graph_.table[access], kNoSlot, access);
+  }
+  return std::ranges::any_of(foreseen_->ReadsAt(place),
+                             [&](const ReadRow& read) { return changing_.Find(read.table, read.slot) != kBase; });
 }
 
-size_t PlannedRun::CountDoubtful() const {
+size_t PlannedRun::CountDoubtful() {
   size_t count = 0;
   for (size_t place = 0; place < foreseen_->tasks.size(); ++place) count += Doubtful(place);
   return count;
@@ -182,7 +192,6 @@ size_t PlannedRun::CountDoubtful() const {
 void PlannedRun::Explore(const Strategy& strategy, const Input& input, ThreadPool* pool, PlannedBatch* batch,
                          BatchReport* report) {
   const int workers = input.workers;
-  Poller poller(input.poll, [batch] { batch->Cancel(); });
   ThreadPool* const redo_pool = input.interleaving ? nullptr : pool;
   StageClock clock;
   BatchReport again;  // where tstream does all a second time
@@ -194,7 +203,7 @@ void PlannedRun::Explore(const Strategy& strategy, const Input& input, ThreadPoo
     if (input.interleaving) {
       DriveSeeded(explorer.get(), workers, *input.interleaving);
     } else {
-      report->waiting += Drive(explorer.get(), workers, pool, &poller);
+      report->waiting += Drive(explorer.get(), workers, pool, input.poller);
     }
     report->explore += clock.Lap();
     for (const TimedCrew& one : timed) report->useful += one.seconds();
@@ -236,7 +245,7 @@ void PlannedRun::Explore(const Strategy& strategy, const Input& input, ThreadPoo
   } else if (strategy.scheme == Scheme::kTstream) {
     const Policies policies(Strategy{.unit = Unit::kOperation});
     plan_operations(policies);
-    OperationCrew crew(batch, policies, /*strata=*/false, workers, &poller, &operation_memory_);
+    OperationCrew crew(batch, policies, /*strata=*/false, workers, &operation_memory_);
     const OperationGraph& operations = operation_memory_.graph;
     FindRawChains(graph_, operations, &operation_memory_.chains);
     report->dependencies = operations.nodes.first[operations.nodes.units];
@@ -258,7 +267,7 @@ void PlannedRun::Explore(const Strategy& strategy, const Input& input, ThreadPoo
     }
     const Policies policies(std::move(by_type));
     plan_operations(policies);
-    NestedCrews crews(batch, policies, workers, input.lanes_min, &poller, &operation_memory_, &lane_memory_,
+    NestedCrews crews(batch, policies, workers, input.lanes_min, &operation_memory_, &lane_memory_,
                       &nest_memory_.group_of);
     count_units(crews.operations().units());
     std::vector<Nest::Member> members(crews.members().begin(), crews.members().end());
@@ -280,8 +289,7 @@ void PlannedRun::Explore(const Strategy& strategy, const Input& input, ThreadPoo
   } else if (strategy.cuts()) {
     const Policies policies(strategy);
     plan_operations(policies);
-    OperationCrew crew(batch, policies, strategy.exploration == Exploration::kBfs, workers, &poller,
-                       &operation_memory_);
+    OperationCrew crew(batch, policies, strategy.exploration == Exploration::kBfs, workers, &operation_memory_);
     count_units(crew.units());
     drive(MakeExplorer(strategy.exploration, crew.units(), watched(&crew), workers, &explorer_memory_));
     if (strategy.exploration != Exploration::kNs) report->levels = explorer_memory_.strata.levels();

@@ -35,6 +35,7 @@ struct BatchReport {
   DecisionInputs inputs;
   // Planned batches only:
   int64_t accesses = 0, dependencies = 0, redone = 0;
+  int64_t followed = 0;  // uses of rows that repairs have looked at
   uint32_t levels = 0, units = 0;
   int workers = 1;
   double plan = 0;               // from slots to a complete graph: operations, links, who waits for whom
@@ -64,7 +65,7 @@ class PlannedRun {
     std::optional<uint64_t> interleaving;  // see EpochInput
     bool observe = false;                  // time every unit
     uint32_t lanes_min = 0;                // see EpochInput
-    const Poll& poll;
+    Poller* poller;
     std::span<const Strategy> nested = {};  // by type of transaction, for Scheme::kNested
   };
   // Says in the report if it could not do what the strategy asks for, and did something else.
@@ -82,13 +83,14 @@ class PlannedRun {
   void Plan(const Input& input, Lookahead::Way way, int64_t begin, int64_t* end, ThreadPool* pool);
   Foreseen* LookAhead(const Input& input, int64_t begin, int64_t end, ThreadPool* pool);
   // Of a transaction that was foreseen, and of how many.
-  bool Doubtful(size_t place) const;
-  size_t CountDoubtful() const;
+  bool Doubtful(size_t place);
+  size_t CountDoubtful();
 
   Foreseer foreseer_;
   Foreseen* foreseen_ = nullptr;  // null: nobody has looked
   Lookahead lookahead_;
   std::vector<ForeseenRow> remembered_;  // what was thought of the transaction that comes next
+  AccessIndex changing_;                 // rows of a transaction that an earlier one may write
   Planner planner_;
   Graph graph_;
   BatchVersions versions_;

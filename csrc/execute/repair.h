@@ -8,6 +8,9 @@
 //
 // Whoever runs again may name any row (BatchVersions::Roam): all before it are final, and all behind it that are
 // concerned are still to come. It ends, as only later ones become due.
+//
+// A row is followed once: whoever changes it where somebody before has already followed it finds all those due that it
+// would find. So the way along a row that everybody uses is as long as the row's uses are many, not their square.
 #pragma once
 
 #include "execute/planned_batch.h"
@@ -15,7 +18,10 @@
 
 namespace morphspark {
 
-// How many transactions ran again. The door, which may be null, is closed; readers are let in between two of them.
-int64_t Repair(PlannedBatch* batch, const Planner& planner, TableDoor* door);
+struct Repaired {
+  int64_t transactions = 0;  // that ran again
+  int64_t followed = 0;      // uses of rows that were looked at for that
+};
+Repaired Repair(PlannedBatch* batch, Planner* planner);
 
 }  // namespace morphspark

@@ -1,17 +1,11 @@
 #include "execute/serial.h"
 
-#include <chrono>
-
 #include "state/current_rows.h"
 
 namespace morphspark {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-constexpr int64_t kTransactionsBetweenLooks = 1024;                // at the clock
-constexpr auto kTimeBetweenPolls = std::chrono::milliseconds(50);  // of the caller
-constexpr int64_t kRowsAhead = 12;                                 // transactions whose rows are asked for
+constexpr int64_t kRowsAhead = 12;  // transactions whose rows are asked for
 
 // The rows that events name. All sites of the program are asked for, whichever transaction an event runs: which one
 // is as good as random, and a branch on it would cost more than the lines that are not needed.
@@ -100,18 +94,17 @@ Status StringLimitStatus(const BatchContext& context) {
 Status CancelledStatus() { return Status(StatusCode::kCancelled, "the epoch was cancelled; nothing was changed"); }
 
 Status RunSerial(const BatchContext& context, const Order& order, std::span<const TransactionId> transactions,
-                 int64_t begin, int64_t end, Stamp first_stamp, const Poll& poll, Verdicts* verdicts) {
+                 int64_t begin, int64_t end, Stamp first_stamp, Poller* poller, Verdicts* verdicts) {
   const Code& code = *context.code;
   Frame frame(code);
   Machine machine(context, CurrentRows(context.tables.data()), &frame);
   const Rows rows(context);
   const Streams streams(context);
-  auto polled = Clock::now();
+  Pace pace(poller);
   for (int64_t position = begin; position < end; ++position) {
-    if (position % kTransactionsBetweenLooks == 0 && Clock::now() - polled > kTimeBetweenPolls) {
-      if (poll && poll()) return CancelledStatus();
-      polled = Clock::now();
-    }
+    pace.Step();
+    if (poller->cancelled()) [[unlikely]]
+      return CancelledStatus();
     if (position % Streams::kRows == 0) {
       if (order.identity) streams.PrefetchAhead(position);
       if (context.door && context.door->wanted()) [[unlikely]]

@@ -1,6 +1,7 @@
 #include "plan/graph.h"
 
 #include <algorithm>
+#include <cassert>
 #include <limits>
 
 #include "base/prefetch.h"
@@ -10,6 +11,7 @@ namespace morphspark {
 namespace {
 
 constexpr Access kLinkAhead = 16;
+constexpr int kStepsBack = 8;  // along a row, before its uses are listed
 
 Access CountUses(const PlanInput& input, const TransactionCode& code, BatchRow row) {
   if (!code.uses_elements) return static_cast<Access>(code.uses.size());
@@ -29,12 +31,13 @@ uint64_t Graph::bytes() const {
 }
 
 uint64_t Planner::bytes() const {
-  uint64_t bytes = 0;
+  uint64_t bytes = row_uses_.bytes();
   for (const auto& one : last_) bytes += one.capacity() * sizeof(Last);
   return bytes;
 }
 
 void Planner::Plan(const PlanInput& input, int64_t begin, int64_t end, ThreadPool* pool, Graph* graph) {
+  row_uses_.Forget();
   graph->begin = begin;
   graph->tasks = static_cast<Task>(end - begin);
   graph->rows.resize(input.slots.size());
@@ -84,13 +87,34 @@ void Planner::FindWindows(const PlanInput& input, Graph* graph) {
   }
 }
 
-Access Planner::LastWriteBefore(const Graph& graph, TableId table, Slot slot, Task task) const {
+Access Planner::LastUse(const Graph& graph, TableId table, Slot slot) const {
   if (slot >= last_[table].size()) return kBase;  // a key that is new
-  const uint32_t base = base_ - graph.accesses(), newest = last_[table][slot].write;
-  if (newest < base) return kBase;
-  Access access = newest - base;
-  while (access != kBase && graph.owner[access] >= task) access = graph.previous[access];
-  return access;
+  const uint32_t base = base_ - graph.accesses(), any = last_[table][slot].any;
+  return any < base ? kBase : any - base;
+}
+
+Access Planner::LastWriteBefore(const Graph& graph, TableId table, Slot slot, Task task) {
+  const Access last = LastUse(graph, table, slot);
+  if (last == kBase) return kBase;
+  // Most rows have few uses behind the transaction, and need no list.
+  Access access = last;
+  for (int step = 0; step < kStepsBack; ++step) {
+    if (graph.owner[access] < task) return graph.flags[access] & Graph::kWrites ? access : graph.previous[access];
+    if (graph.earlier[access] == kBase) return kBase;
+    access = graph.earlier[access];
+  }
+  const std::span<const Access> uses = row_uses_.Of(graph, last);
+  // What the first one that is not before the transaction would read.
+  const auto at = std::ranges::lower_bound(uses, task, {}, [&](Access use) { return graph.owner[use]; });
+  assert(at != uses.end());
+  return graph.previous[*at];
+}
+
+std::span<const Access> Planner::UsesBehind(const Graph& graph, TableId table, Slot slot, Task task) {
+  const Access last = LastUse(graph, table, slot);
+  if (last == kBase || graph.owner[last] <= task) return {};
+  const std::span<const Access> uses = row_uses_.Of(graph, last);
+  return {std::ranges::upper_bound(uses, task, {}, [&](Access use) { return graph.owner[use]; }), uses.end()};
 }
 
 void Planner::Count(const PlanInput& input, ThreadPool* pool, Graph* graph) {

@@ -38,6 +38,7 @@
 #include "plan/classify.h"
 #include "plan/foreseen.h"
 #include "plan/order.h"
+#include "plan/row_uses.h"
 #include "program/code.h"
 #include "state/table.h"
 
@@ -48,6 +49,7 @@ struct Graph {
   static constexpr uint8_t kSuperseded = 2;  // a later access of the batch writes the row, too
   static constexpr uint8_t kHole = 4;        // no access after all: a null key, or
   static constexpr uint8_t kAlias = 8;       // the same row as an earlier access of its transaction
+  static constexpr uint8_t kRoams = 16;      // its transaction roams, and may write it though that was not planned
 
   int64_t begin = 0;  // position of the first transaction
   Task tasks = 0;
@@ -115,17 +117,12 @@ class Planner {
   // Plans the transactions at positions [begin, end).
   void Plan(const PlanInput& input, int64_t begin, int64_t end, ThreadPool* pool, Graph* graph);
 
-  // The latest write of a row by a transaction before this one, of those in the graph that was planned last.
-  Access LastWriteBefore(const Graph& graph, TableId table, Slot slot, Task task) const;
-
-  // Calls visit(access) for all planned uses of a row by transactions behind this one, the last first.
-  template <class Visit>
-  void EachUseBehind(const Graph& graph, TableId table, Slot slot, Task task, Visit visit) const {
-    const uint32_t base = base_ - graph.accesses();
-    if (slot >= last_[table].size() || last_[table][slot].any < base) return;
-    for (Access at = last_[table][slot].any - base; at != kBase && graph.owner[at] > task; at = graph.earlier[at])
-      visit(at);
-  }
+  // What follows is about the graph that was planned last, and for one thread at a time.
+  //
+  // The latest write of a row by a transaction before this one.
+  Access LastWriteBefore(const Graph& graph, TableId table, Slot slot, Task task);
+  // The planned uses of a row by transactions behind this one, in order.
+  std::span<const Access> UsesBehind(const Graph& graph, TableId table, Slot slot, Task task);
 
   uint64_t bytes() const;
 
@@ -150,6 +147,8 @@ class Planner {
   void MakeRoom(Access accesses);
   void Link(Graph* graph, uint32_t part, uint32_t parts, std::vector<Alias>* aliases);
   void Redirect(const PlanInput& input, Graph* graph);
+  // The latest planned use of a row; kBase: there is none.
+  Access LastUse(const Graph& graph, TableId table, Slot slot) const;
 
   std::span<const std::unique_ptr<Table>> tables_;
   std::vector<std::vector<Last>> last_;      // by table, by slot
@@ -157,6 +156,7 @@ class Planner {
   std::vector<std::vector<Alias>> aliases_;  // by part of the rows, while linking
   std::vector<Access> uses_;                 // by type: how many a transaction has; of elements, the rest
   uint32_t base_ = 1;
+  RowUses row_uses_;
 };
 
 }  // namespace morphspark

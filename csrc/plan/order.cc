@@ -65,7 +65,7 @@ bool RangeInOrder(const Keys& keys, int64_t begin, int64_t end) {
 bool InOrderAlready(const Keys& keys, int64_t count, ThreadPool* pool) {
   std::atomic<bool> in_order{true};
   pool->For(count, kGrain, [&](int64_t begin, int64_t end) {
-    // Relaxed: only ever set to false, and read after the pool has joined.
+    // Relaxed, with the load below: only ever set to false, and read after the pool has joined.
     if (!RangeInOrder(keys, begin, end)) in_order.store(false, std::memory_order_relaxed);
   });
   return in_order.load(std::memory_order_relaxed);

@@ -73,7 +73,7 @@ void FindOrAddAll(const SiteContext& context, MakeKeys make_keys, ThreadPool* po
     const auto keys = make_keys();
     BlockFinder finder(context.table->index(), keys, slots->data());
     EachKey(context, begin, end, [&](int64_t at) { finder.Add(at); });
-    // Relaxed: only ever set to true, and read after the pool has joined.
+    // Relaxed, with the load below: only ever set to true, and read after the pool has joined.
     if (finder.Finish()) absent.store(true, std::memory_order_relaxed);
   });
   if (!absent.load(std::memory_order_relaxed)) return;

@@ -38,7 +38,7 @@ Frame::Frame(const Code& code, int worker) : worker_(worker), registers_(code.re
 
 template <class Rows>
 Machine<Rows>::Machine(const BatchContext& context, Rows rows, Frame* frame)
-    : context_(context), rows_(rows), frame_(*frame) {
+    : context_(context), door_(context.door), rows_(rows), frame_(*frame) {
   frame_.window_.Recompute(context.recompute);
   for (const TransactionCode& code : context.code->transactions) {
     Entry& entry = entries_.emplace_back();
@@ -583,6 +583,7 @@ ReasonId Machine<Rows>::Call(const Instruction& at) {
   Value* const results = &frame_.registers_[at.dst];
   if (function.compiled(arguments, arguments, results, results) != 0) [[unlikely]] {
     const ReasonId otherwise = context_.code->reason_blocks[at.reasons + kUdfFailure];
+    const TableDoor::Pause pause(door_);  // the host is asked
     return ReasonOf(function, arguments, otherwise, &frame_.calls_, &frame_.scratch_, context_.texts);
   }
   std::fill_n(&frame_.null_[at.dst], at.c, uint8_t{0});
@@ -595,7 +596,7 @@ ReasonId Machine<Rows>::CallHosted(const UserFunction& function, const Instructi
   UserCall call = memory.Prepare(function, 1, &frame_.scratch_, context_.texts);
   for (uint32_t i = 0; i < at.b; ++i) memory.Set(i, 0, frame_.registers_[at.a + i]);
   {
-    const TableDoor::Pause pause(context_.door);  // it may take its time, and looks at no table
+    const TableDoor::Pause pause(door_);  // it looks at no table
     CallHost(function, &call);
   }
   if (call.reasons[0] != kNoReason) return call.reasons[0];

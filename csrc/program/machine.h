@@ -96,6 +96,9 @@ class Machine {
 
   Rows& rows() { return rows_; }
 
+  // The door that the thread has closed around what it runs next, if any.
+  void BehindDoor(TableDoor* door) { door_ = door; }
+
   // Runs a transaction; kNoReason if it succeeded. Its output goes to `position`.
   ReasonId Run(const TransactionCode& code, BatchRow row, int64_t position);
   // Runs what tells which rows it will name; its Rows hear of them.
@@ -138,6 +141,7 @@ class Machine {
   };
 
   const BatchContext& context_;
+  TableDoor* door_;  // open while a function of the user's runs, which may take its time
   Rows rows_;
   Frame& frame_;
   std::vector<Entry> entries_;  // by transaction

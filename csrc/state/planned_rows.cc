@@ -50,16 +50,36 @@ void BatchVersions::Settle(Task task, bool committed) {
   }
 }
 
-Access BatchVersions::Roam(Task task, TableId table, Slot slot) {
-  const auto same = [&](Access access) {
-    return graph_->slot[access] == slot && graph_->table[access] == table && !(graph_->flags[access] & Graph::kHole);
+// Through all of them, if they are few; else by an index, which is made once for the transaction.
+Access BatchVersions::FindOwn(Task task, TableId table, Slot slot, Finder* finder) const {
+  const Access begin = graph_->first[task], end = graph_->first[task + 1];
+  const auto find = [&](auto visit) {
+    for (Access access = begin; access < end; ++access) visit(access);
+    for (Access access : roaming_) visit(access);
   };
-  const auto found = std::ranges::find_if(roaming_, same);
-  if (found != roaming_.end()) return *found;
-  for (Access access = graph_->first[task]; access < graph_->first[task + 1]; ++access) {
-    if (!same(access)) continue;
-    if (!(graph_->flags[access] & Graph::kWrites)) AddImage(access);  // now it may
-    return access;
+  if (!finder->indexed && end - begin + roaming_.size() <= AccessIndex::kFew) {
+    Access found = kBase;
+    find([&](Access access) {
+      const bool same = graph_->slot[access] == slot && graph_->table[access] == table;
+      if (same && !(graph_->flags[access] & Graph::kHole)) found = access;
+    });
+    return found;
+  }
+  if (!finder->indexed) {
+    finder->index.Clear(end - begin + roaming_.size());
+    find([&](Access access) {
+      if (!(graph_->flags[access] & Graph::kHole))
+        finder->index.Add(graph_->table[access], graph_->slot[access], access);
+    });
+    finder->indexed = true;
+  }
+  return finder->index.Find(table, slot);
+}
+
+Access BatchVersions::Roam(Task task, TableId table, Slot slot, Finder* finder) {
+  if (const Access own = FindOwn(task, table, slot, finder); own != kBase) {
+    if (!(graph_->flags[own] & (Graph::kWrites | Graph::kRoams))) AddImage(own);  // now it may write
+    return own;
   }
   if (next_ >= kHandlesMax - 1) throw std::length_error("a batch has more than 2^32 accesses");
   const Access access = next_++;
@@ -73,23 +93,19 @@ Access BatchVersions::Roam(Task task, TableId table, Slot slot) {
   graph_->previous[access] = planner_->LastWriteBefore(*graph_, table, slot, task);
   state_[access] = 0;
   AddImage(access);
+  if (finder->indexed) finder->index.Add(table, slot, access);
   return access;
 }
 
-RowHandle BatchVersions::Foreseen(Task task, TableId table, Slot slot, bool writes, Access* next) const {
-  const Access begin = graph_->first[task], end = graph_->first[task + 1];
-  const auto fits = [&](Access access) {
-    const uint8_t flags = graph_->flags[access];
-    return graph_->slot[access] == slot && graph_->table[access] == table && !(flags & Graph::kHole) &&
-           (!writes || (flags & Graph::kWrites));
-  };
+RowHandle BatchVersions::Foreseen(Task task, TableId table, Slot slot, bool writes, Finder* finder) const {
   if (slot == kNoSlot) return kUnforeseenKey;
-  if (*next < begin || *next >= end || !fits(*next)) {
-    *next = begin;
-    while (*next < end && !fits(*next)) ++*next;
-    if (*next == end) return kUnforeseenKey;
-  }
-  return (*next)++;
+  Access at = finder->next;
+  const bool next = graph_->first[task] <= at && at < graph_->first[task + 1] && graph_->slot[at] == slot &&
+                    graph_->table[at] == table && !(graph_->flags[at] & Graph::kHole);
+  if (!next) at = FindOwn(task, table, slot, finder);
+  if (at == kBase || (writes && !(graph_->flags[at] & Graph::kWrites))) return kUnforeseenKey;
+  finder->next = at + 1;
+  return at;
 }
 
 // Makes an access one that may write, though the graph does not know it.
@@ -98,6 +114,7 @@ void BatchVersions::AddImage(Access access) {
   if (word > UINT32_MAX) throw std::length_error("the versions of a batch take more than 32 GiB");
   words_.Grow(word + tables_[graph_->table[access]]->image().words());
   image_[access] = static_cast<uint32_t>(word);
+  graph_->flags[access] |= Graph::kRoams;
   roaming_.push_back(access);
 }
 
@@ -105,6 +122,7 @@ void BatchVersions::AddImage(Access access) {
 void BatchVersions::SettleRoaming(bool committed) {
   roamed_.clear();
   for (Access access : roaming_) {
+    graph_->flags[access] &= static_cast<uint8_t>(~Graph::kRoams);
     if (!committed || !(state_[access] & kOwned)) continue;
     roamed_.push_back(access);
     const Access previous = graph_->previous[access];

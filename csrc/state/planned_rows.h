@@ -25,13 +25,14 @@
 #include "plan/graph.h"
 #include "plan/times.h"
 #include "program/window.h"
+#include "state/access_index.h"
 #include "state/table.h"
 
 namespace morphspark {
 
 class BatchVersions {
  public:
-  BatchVersions(std::span<const std::unique_ptr<Table>> tables, const Planner* planner, int workers)
+  BatchVersions(std::span<const std::unique_ptr<Table>> tables, Planner* planner, int workers)
       : tables_(tables), planner_(planner), strings_(workers) {}
 
   // `times` and stamps, which count up from `first_stamp` by position, are what versions are left with.
@@ -51,13 +52,19 @@ class BatchVersions {
   void Forget(Task task);
   // Makes the last versions those of the tables; and all of them versions that stay, where a table keeps some.
   void Install();
+  // How a transaction that computes keys finds its accesses. One per worker.
+  struct Finder {
+    Access next = 0;       // where the next row that was foreseen may be
+    bool indexed = false;  // whether the index has the accesses of the transaction that runs
+    AccessIndex index;
+  };
   // The access of the roaming transaction to a row; a new one if it has none yet. No table keeps versions.
-  Access Roam(Task task, TableId table, Slot slot);
+  Access Roam(Task task, TableId table, Slot slot, Finder* finder);
   // What the transaction that was settled last has written by that.
   const std::vector<Access>& roamed() const { return roamed_; }
-  // The access to a row that was foreseen, or else kUnforeseenKey. `next` is where it is looked for first, and then
-  // one more than where it was.
-  RowHandle Foreseen(Task task, TableId table, Slot slot, bool writes, Access* next) const;
+  // The access to a row that was foreseen, or else kUnforeseenKey. Rows are named in the order in which they were
+  // foreseen, mostly.
+  RowHandle Foreseen(Task task, TableId table, Slot slot, bool writes, Finder* finder) const;
 
   uint64_t bytes() const;
 
@@ -75,6 +82,8 @@ class BatchVersions {
   }
   int64_t TimeOf(Access access) const { return times_.At(order_->Row(graph_->begin + graph_->owner[access])); }
 
+  // The transaction's access to a row, or kBase.
+  Access FindOwn(Task task, TableId table, Slot slot, Finder* finder) const;
   void AddImage(Access access);
   void SettleRoaming(bool committed);
   void InstallOne(Access access, Access source);
@@ -84,7 +93,7 @@ class BatchVersions {
   Times times_;
   Stamp first_stamp_ = 0;
   std::span<const std::unique_ptr<Table>> tables_;
-  const Planner* planner_;
+  Planner* planner_;
   Access next_ = 0;  // number of the next access that is added
   std::vector<Access> roamed_;
   std::vector<Access> roaming_;  // of the transaction that roams now: what it may write, beyond what was planned
@@ -184,16 +193,19 @@ class PlannedRows {
   // A row that the transaction names only now. If it roams, nobody else runs; else the row must have been foreseen.
   template <class Key>
   RowHandle Find(TableId table, Key key, bool writes) {
-    if (roams_) return versions_->Roam(task_, table, versions_->tables_[table]->FindOrAdd(key));
-    return versions_->Foreseen(task_, table, Stored(table).index().Find(key), writes, &next_);
+    if (roams_) return versions_->Roam(task_, table, versions_->tables_[table]->FindOrAdd(key), &finder_);
+    return versions_->Foreseen(task_, table, Stored(table).index().Find(key), writes, &finder_);
   }
   // Which transaction runs next; who computes keys must know it.
   void Enter(Task task) {
     task_ = task;
+    finder_.indexed = false;
     roams_ = all_roam_ || (!Graph().roamers.empty() && Graph().roams(task));
   }
   // From now on every transaction roams.
   void Roam() { all_roam_ = true; }
+  // Does the one that was entered? Then tables change while it runs.
+  bool roams() const { return roams_; }
 
  private:
   const morphspark::Graph& Graph() const { return *versions_->graph_; }
@@ -216,7 +228,7 @@ class PlannedRows {
   BatchVersions* versions_;
   Arena* strings_;
   Task task_ = 0;
-  Access next_ = 0;  // where the next row that was foreseen may be
+  BatchVersions::Finder finder_;
   bool roams_ = false, all_roam_ = false;
 };
 

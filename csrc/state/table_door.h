@@ -25,7 +25,7 @@ namespace morphspark {
 
 class TableDoor {
  public:
-  // Relaxed: only a hint; who then comes in or goes on is settled under the mutex.
+  // Relaxed, with the addition in Enter: only a hint; who then comes in or goes on is settled under the mutex.
   bool wanted() const { return waiting_.load(std::memory_order_relaxed) != 0; }
 
   // The writer, with the door closed: lets in whoever waits, and waits until they have left.
@@ -95,7 +95,7 @@ class TableDoor {
     Admit();
   }
 
-  // Those that wait are in; they only have to wake up.
+  // Those that wait are in; they only have to wake up. Relaxed, as in Enter: the mutex orders all but `wanted`.
   void Admit() {
     if (!wanted()) return;
     reading_ += waiting_.load(std::memory_order_relaxed);
@@ -110,7 +110,7 @@ class TableDoor {
       ++reading_;
       return;
     }
-    waiting_.fetch_add(1, std::memory_order_relaxed);
+    waiting_.fetch_add(1, std::memory_order_relaxed);  // with the load in wanted, which is only a hint
     entered_.wait(lock, [this, before = admissions_] { return admissions_ != before; });
   }
 

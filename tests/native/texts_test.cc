@@ -306,7 +306,6 @@ int64_t CancelAfter(int64_t calls, const Strategy& strategy, bool fails) {
 
 BOOST_AUTO_TEST_CASE(a_batch_is_cancelled_while_it_is_explored) {
   for (const Strategy& strategy : testing::AllStrategies()) {
-    if (strategy.scheme == Scheme::kSerial) continue;  // it looks at the clock once in a thousand transactions
     if (strategy.scheme == Scheme::kExplore && strategy.abort == Abort::kLazy) continue;  // as with e-abort
     BOOST_TEST(CancelAfter(5, strategy, false) < kSlowEvents, Name(strategy));
   }
