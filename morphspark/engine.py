@@ -26,12 +26,14 @@ from .app import App, Table
 from .bind import BoundProgram, bind, check_passing
 from .callee import check_log
 from .calls import CallResult, call_batch, call_program, idle_batch, moment_of
-from .columns import Batch, admit, as_table, canonical, check_strings, filled, one_chunk
+from .columns import Batch, admit, as_table, canonical, check_strings, one_chunk
 from .config import Config
 from .core import Moment, Outcome, Progress
 from .draws import between_epochs, run_of
+from .durable import early
 from .durable.binding import check_evolve, check_query
 from .durable.directory import table_at
+from .durable.early import EarlyOutput
 from .durable.failpoints import reach
 from .durable.files import DataFile, read_output
 from .durable.history import History, beside_a_writer, read_more
@@ -45,6 +47,7 @@ from .errors import ClosedError, ConfigError, EpochError, LimitError, SchemaErro
 from .explain import Explanation
 from .metrics import Metrics, breakdown, main_strategy
 from .program import TableSpec, declared
+from .results import PartResults, result_table
 from .strategy import check_names
 from .trace import unknown_name
 from .types import Type
@@ -214,10 +217,17 @@ class Engine:
         bound = self._bind(batch, before)
         check_passing(bound, batch.events.schema)
         clock.lap("admit")
-        command = self._begin_command(batch)
+        begun: list[CommandLog | EarlyOutput] = []  # files that are written while the epoch executes
+        commits = self._core.commits
         try:
+            command = self._command(batch)
+            early_output = self._early_output(bound, batch, before.progress.epoch, present)
+            begun += [one for one in (command, early_output) if one is not None]
+            for one in begun:
+                one.begin()
             moment = self._moment(before.progress.epoch)
-            outcome = self._core.execute(bound, batch, before.progress, self.app.late, moment)
+            parts = None if early_output is None else early_output.parts
+            outcome = self._core.execute(bound, batch, before.progress, self.app.late, moment, parts=parts)
             clock.lap("core")
             self._check_state_size()
             result = self._output(batch, outcome, before.progress.epoch)
@@ -235,14 +245,16 @@ class Engine:
                 else:
                     log = self._journal.log_of(batch, outcome, self._changes())
                 names = tuple(batch.events.column_names)
-                executed = Executed(progress, kinds, moment.wall_us, outcome.counts, rows, late, names, note, log)
-                command = None  # whoever writes it, ends it
+                executed = Executed(
+                    progress, kinds, moment.wall_us, outcome.counts, rows, early_output, late, names, note, log
+                )
                 clock.lap("output")
                 ended = self._log(executed, ahead)
         except BaseException:
-            if command is not None:
-                command.discard()
             self._undo()
+            if self._core.commits == commits:
+                for one in begun:
+                    one.discard()
             raise
         self._visible()
         clock.lap("log" if self._journal is not None else "output")
@@ -278,11 +290,25 @@ class Engine:
         self._teller.do(lambda: _resolve(future, task))
         return future
 
-    def _begin_command(self, batch: Batch) -> CommandLog | None:
+    def _command(self, batch: Batch) -> CommandLog | None:
         """With log="command" the events are written while they execute."""
         if self._journal is None or self.config.log != "command":
             return None
-        return self._journal.begin_command(batch)
+        return self._journal.command(batch)
+
+    def _early_output(
+        self, bound: BoundProgram, batch: Batch, epoch: int, present: Callable[[pa.Table], pa.Table] | None
+    ) -> EarlyOutput | None:
+        """In large epochs the output of one batch is written while the next one executes."""
+        if self._journal is None or batch.rows < early.EPOCH_ROWS_MIN:
+            return None
+        parts = self._core.parts(bound, early.PATIENT)
+        if parts is None:
+            return None
+        results = PartResults(batch.events, epoch)
+        return self._journal.early_output(
+            parts, lambda part: results.of(part) if present is None else present(results.of(part))
+        )
 
     def _changes(self) -> list[tuple[str, pa.RecordBatch]]:
         found = ((spec.name, self._core.changes(spec)) for spec in self.program.tables)
@@ -662,16 +688,11 @@ class Engine:
             )
 
     def _output(self, batch: Batch, outcome: Outcome, epoch: int) -> pa.Table:
-        columns = {
+        events = {
             name: self._core.gather(one_chunk(batch.events.column(name)), outcome.order)
             for name in batch.events.column_names
         }
-        own = dict(outcome.columns)
-        last = {name: own.pop(name) for name in ("_ts", "_kind") if name in own}
-        for name in columns.keys() & own.keys():
-            columns[name] = filled(columns[name], own.pop(name))
-        epochs = pa.repeat(pa.scalar(epoch, pa.int64()), len(last["_ts"]))
-        return pa.table({**columns, **own, "_epoch": epochs, **last})
+        return result_table(events, outcome.columns, epoch)
 
     def _diverted(self, batch: Batch, outcome: Outcome) -> pa.Table:
         schema = batch.events.schema
