@@ -30,7 +30,8 @@ from morphspark.testing import assert_same
 APP = build()
 STEPS = list(steps())
 IN_FLIGHT_MAX = 3  # epochs that were submitted and not waited for
-NTH_MAX = {"open.recovered": 1, "output": 3, "snapshot": 3, "retention": 6}  # how often a run of some steps passes; others: 12
+# how often a run of some steps passes; others: 12
+NTH_MAX = {"open.recovered": 1, "output": 3, "snapshot": 3, "retention": 6}
 CONFIGS = [
     {"log": "delta", "snapshot_every": 3},
     {"log": "command", "snapshot_every": 4, "retain_epochs": 3},
