@@ -98,9 +98,21 @@ ColumnBuffers TimestampsWithFirings(const ColumnView& timestamps, const EpochRes
   return std::move(values).Finish();
 }
 
-}  // namespace
+// Results may be taken while this lives.
+class EarlyParts {
+ public:
+  EarlyParts(Parts* parts, const Parts::Source& source) : parts_(parts) {
+    if (parts_) parts_->Open(source);
+  }
+  ~EarlyParts() {
+    if (parts_) parts_->Close();
+  }
+  EarlyParts(const EarlyParts&) = delete;
+  EarlyParts& operator=(const EarlyParts&) = delete;
 
-namespace {
+ private:
+  Parts* const parts_;
+};
 
 std::vector<std::unique_ptr<Table>> MakeTables(std::vector<TableSpec> specs) {
   std::vector<std::unique_ptr<Table>> tables;
@@ -184,7 +196,12 @@ Status Engine::Run(const EpochInput& input, EpochResult* result) {
                       input.recompute, &door_, input.draws, input.wall_us},
                      {code, input.columns, order, transactions_, slots_}};
   if (code.triggers.empty()) {
-    MORPHSPARK_RETURN_IF_ERROR(RunBatches(input, events, 0, order.running, result));
+    {
+      const EarlyParts early(
+          input.parts, {&order, &returned, &verdicts_, &reason_texts_,
+                        code.order_columns.empty() ? nullptr : &input.columns[code.order_columns[0]], input.watermark});
+      MORPHSPARK_RETURN_IF_ERROR(RunBatches(input, events, 0, order.running, result));
+    }
     result->clock = input.clock;
     result->last_event = input.last_event;
     if (times.own != nullptr && order.keyed > 0)
@@ -202,8 +219,9 @@ Status Engine::Run(const EpochInput& input, EpochResult* result) {
   result->reason = ReasonColumn(verdicts_.reason, reason_texts_);
   if (!code.order_columns.empty()) {
     const ColumnView& timestamps = input.columns[code.order_columns[0]];
-    result->timestamps = result->firings.empty() ? EffectiveTimestamps(timestamps, order, input.watermark, &pool_)
-                                                 : TimestampsWithFirings(timestamps, *result, times);
+    result->timestamps = result->firings.empty()
+                             ? EffectiveTimestamps(timestamps, order, 0, order.running, input.watermark, &pool_)
+                             : TimestampsWithFirings(timestamps, *result, times);
     for (const FiredRange& one : result->firings)
       std::fill(result->order.rows.begin() + one.begin, result->order.rows.begin() + one.end, kNoRow);
     result->watermark_row = LargestTimestamp(timestamps, order);
@@ -306,6 +324,8 @@ Status Engine::RunBatches(const EpochInput& input, const Piece& piece, int64_t b
     else
       told.push_back(report);
     begin += advice.transactions;
+    // Of the last one all will be known at once; and firings come between, where the program has triggers.
+    if (input.parts != nullptr && begin < end && input.code->triggers.empty()) input.parts->Ended(begin);
   }
   return Status::Ok();
 }

@@ -20,6 +20,7 @@
 #include "execute/planned_run.h"
 #include "execute/serial.h"
 #include "execute/triggers.h"
+#include "output/parts.h"
 #include "plan/explain.h"
 #include "plan/order.h"
 #include "program/code.h"
@@ -51,6 +52,7 @@ struct EpochInput {
   bool recompute = false;             // windows, for benchmarks
   uint64_t draws = 0;                 // what all random numbers begin with: see draws.h
   int64_t wall_us = 0;                // the wall clock
+  Parts* parts = nullptr;             // who is told of batches that end; not of programs with triggers
 };
 
 struct StageSeconds {

@@ -16,6 +16,7 @@ class Engine:
     ) -> None: ...
     def execute(
         self,
+        parts: Parts | None,
         program: Program,
         arrays: Sequence[pa.Array],
         rows: int,
@@ -58,6 +59,17 @@ class Program:
         order_kinds: Sequence[int],
         functions: Sequence[tuple[Callee, list[int], list[int]]],
     ) -> None: ...
+
+class Parts:
+    def __init__(self, patient: bool) -> None: ...
+    def next(
+        self,
+        rows_min: int,
+        rows_max: int,
+        returned_types: Sequence[pa.DataType | None],
+        timestamp_type: pa.DataType | None,
+    ) -> Any: ...
+    def close(self) -> None: ...
 
 class Epoch:
     def order(self) -> pa.Array | None: ...

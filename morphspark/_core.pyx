@@ -337,8 +337,8 @@ cdef class Engine:
             status = _native.Apply(self.engine, table, views, versions)
         check(status)
 
-    def execute(self, Program program, *given):
-        """Run an epoch: an `Epoch`. Nothing changed if it raises."""
+    def execute(self, Parts parts, Program program, *given):
+        """Run an epoch: an `Epoch`. Nothing changed if it raises. `parts`: who takes results early, or None."""
         cdef vector[_native.ColumnView] views
         cdef _native.EpochInput epoch
         cdef vector[string] text
@@ -346,6 +346,8 @@ cdef class Engine:
         cdef Epoch result = Epoch.__new__(Epoch)
         keep = []
         fill_input(&epoch, &views, &text, keep, program, given)
+        if parts is not None:
+            epoch.parts = parts.parts
         with nogil:
             status = self.engine.Execute(epoch, &result.result)
         program.raise_interrupt()
@@ -516,6 +518,46 @@ cdef class Program:
 
     def __dealloc__(self):
         del self.code
+
+
+cdef class Parts:
+    """Results of batches that have ended, for a thread that takes them while the epoch executes."""
+
+    cdef _native.Parts* parts
+
+    def __cinit__(self, cbool patient):
+        self.parts = new _native.Parts(patient)
+
+    def __dealloc__(self):
+        del self.parts
+
+    def next(self, int64_t rows_min, int64_t rows_max, returned_types, timestamp_type):
+        """(first position, how many, rows of the batch or None: as they came, returned columns, status, reason,
+        timestamps); waits. None: there are no more. A column whose type is None is not taken."""
+        cdef _native.Part part
+        cdef cbool more
+        cdef size_t index
+        with nogil:
+            more = self.parts.Next(rows_min, rows_max, &part)
+        if not more:
+            return None
+        returned = []
+        for index, kind in enumerate(returned_types):
+            returned.append(None if kind is None else export(move(part.returned[index]), kind))
+        return (
+            part.begin,
+            part.length,
+            None if part.identity else export_rows(part.rows),
+            returned,
+            export(move(part.status), pa.string()),
+            export(move(part.reason), pa.string()),
+            None if timestamp_type is None else export(move(part.timestamps), timestamp_type),
+        )
+
+    def close(self):
+        """No more parts, for good; waits for one that is being taken."""
+        with nogil:
+            self.parts.Close()
 
 
 cdef class Epoch:

@@ -193,6 +193,20 @@ cdef extern from "plan/explain.h" namespace "morphspark" nogil:
         string key
 
 
+cdef extern from "output/parts.h" namespace "morphspark" nogil:
+    cdef cppclass Part:
+        int64_t begin, length
+        cbool identity
+        vector[uint32_t] rows
+        vector[ColumnBuffers] returned
+        ColumnBuffers status, reason, timestamps
+
+    cdef cppclass Parts:
+        Parts(cbool patient)
+        cbool Next(int64_t rows_min, int64_t rows_max, Part* part) except +
+        void Close()
+
+
 cdef extern from "engine.h" namespace "morphspark" nogil:
     cdef cppclass StageSeconds:
         double order, classify, resolve, execute, output
@@ -215,6 +229,7 @@ cdef extern from "engine.h" namespace "morphspark" nogil:
         cbool recompute
         uint64_t draws
         int64_t wall_us
+        Parts* parts
 
     cdef cppclass EpochResult:
         Order order

@@ -246,6 +246,11 @@ def canonical(array: pa.Array) -> pa.Array:
     return without_idle_validity(_zeros_under_nulls(array))
 
 
+def is_plain(kind: pa.DataType) -> bool:
+    """Whether values of this type come out as they came in: there is no encoding to be undone."""
+    return _is_fixed_width(kind) or kind in (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
+
+
 def filled(events: pa.Array, returned: pa.Array) -> pa.Array:
     """A column of events, null where a trigger fired, with what the firings returned there. Canonical, as both are."""
     if pa.types.is_null(returned.type):

@@ -61,6 +61,26 @@ class Outcome:
     python: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # functions under the GIL: what they took
 
 
+@dataclass(frozen=True)
+class Part:
+    """Results of batches that have ended, while later ones of their epoch execute. Final, unless the epoch fails."""
+
+    begin: int  # the position of the first of them
+    rows: int
+    order: pa.Array | None  # rows of the batch (int64); None: as they came, from `begin` on
+    columns: Mapping[str, pa.Array]  # as those of an outcome
+
+
+class Parts(Protocol):
+    """The parts of one epoch, for one thread that takes them while another executes it."""
+
+    def next(self, rows_min: int, rows_max: int) -> Part | None:
+        """Waits until at least so many rows are final; None: there will be no more, and the outcome has the rest."""
+
+    def close(self) -> None:
+        """No more parts. Whoever waits for one goes on, as does whoever executes."""
+
+
 class Core(Protocol):
     reads_beside: bool  # whether `tables` may be called from any thread, also while an epoch runs
     commits: int  # how many epochs were committed: changes in the same instant as the state does
@@ -76,9 +96,15 @@ class Core(Protocol):
         late: str,
         moment: Moment,
         until: int | None = None,
+        parts: Parts | None = None,
     ) -> Outcome:
         """Run an epoch, and then triggers up to `until`. If it raises, nothing changed; else `commit` or `rollback`
-        must follow."""
+        must follow. Batches that end are told to `parts`, which are closed when it returns."""
+
+    def parts(self, bound: BoundProgram, patient: bool = False) -> Parts | None:
+        """For the next `execute`; None: this core, or a program with triggers, has none.
+
+        `patient`, for tests: it goes on with the next batch when the one before was taken."""
 
     def explain(self, bound: BoundProgram, batch: Batch, progress: Progress) -> dict[str, Any] | None:
         """The task precedence graph of a batch; None of a core that plans nothing. Changes nothing."""

@@ -19,6 +19,7 @@ from .core import (
     TIME_COLUMN,
     Moment,
     Outcome,
+    Part,
     Progress,
     check_rows,
     late_message,
@@ -91,15 +92,19 @@ class NativeCore:
         late: str,
         moment: Moment,
         until: int | None = None,
+        parts: NativeParts | None = None,
     ) -> Outcome:
         order_by = bound.program.order_by
         given = self._input(bound, batch, progress, late, moment, until)
         functions = given[0].functions
         begin(functions)
         try:
-            epoch = self._engine.execute(*given)
+            epoch = self._engine.execute(None if parts is None else parts.parts, *given)
         except LateError as error:
             raise LateError(late_message(int(str(error)), order_by)) from None
+        finally:
+            if parts is not None:
+                parts.close()
         watermark, last_key = _advance(epoch, bound, batch, progress)
         return Outcome(
             order=epoch.order(),
@@ -114,6 +119,9 @@ class NativeCore:
             clock=epoch.clock(),
             last_event=epoch.last_event(),
         )
+
+    def parts(self, bound: BoundProgram, patient: bool = False) -> NativeParts | None:
+        return None if bound.program.has_triggers else NativeParts(bound, patient)
 
     def explain(self, bound: BoundProgram, batch: Batch, progress: Progress) -> dict[str, Any] | None:
         """The graph of a batch, late events included."""
@@ -217,6 +225,27 @@ class NativeCore:
         return self._compiled[1]
 
 
+class NativeParts:
+    """See core.Parts."""
+
+    def __init__(self, bound: BoundProgram, patient: bool):
+        self.parts = _core.Parts(patient)
+        self._bound = bound
+
+    def next(self, rows_min: int, rows_max: int) -> Part | None:
+        bound = self._bound
+        found = self.parts.next(
+            rows_min, rows_max, [_taken(kind) for kind in bound.returns.values()], _time_type(bound)
+        )
+        if found is None:
+            return None
+        begin, rows, order, returned, status, reason, timestamps = found
+        return Part(begin, rows, order, _named(bound, rows, returned, status, reason, timestamps))
+
+    def close(self) -> None:
+        self.parts.close()
+
+
 def _batch(report: dict[str, Any]) -> dict[str, Any]:
     """A report with words for numbers."""
     return {**report, "strategy": name_of(report["strategy"]), "why": WHY[report["why"]]}
@@ -227,22 +256,42 @@ def _kinds(kind: Type) -> tuple[int, int]:
 
 
 def _columns(epoch: Any, bound: BoundProgram) -> dict[str, pa.Array]:
-    rows = epoch.rows()
-    columns = {}
-    for index, (name, kind) in enumerate(bound.returns.items()):
-        columns[name] = pa.nulls(rows) if kind == NULL else epoch.returned(index, types.to_arrow(kind))
-    columns["_status"] = epoch.status()
-    columns["_reason"] = epoch.reason()
-    if not bound.program.order_by:
-        columns["_ts"] = pa.nulls(rows, pa.int64())
-        return columns
-    kind = bound.events[bound.program.order_by[0]]
-    columns["_ts"] = pa.nulls(rows) if kind == NULL else epoch.timestamps(types.to_arrow(kind))
+    kinds = [_taken(kind) for kind in bound.returns.values()]
+    returned = [None if kind is None else epoch.returned(index, kind) for index, kind in enumerate(kinds)]
+    time = _time_type(bound)
+    timestamps = None if time is None else epoch.timestamps(time)
+    columns = _named(bound, epoch.rows(), returned, epoch.status(), epoch.reason(), timestamps)
     if bound.program.has_triggers:
         numbers = epoch.kinds()
         names = pa.array([one.name for one in bound.program.transactions], pa.string())
         columns["_kind"] = canonical(names.take(pa.array(numbers, mask=numbers < 0)))
     return columns
+
+
+def _taken(kind: Type) -> pa.DataType | None:
+    """The type of a column that the core has; of nulls it has none."""
+    return None if kind == NULL else types.to_arrow(kind)
+
+
+def _time_type(bound: BoundProgram) -> pa.DataType | None:
+    order_by = bound.program.order_by
+    return _taken(bound.events[order_by[0]]) if order_by else None
+
+
+def _named(
+    bound: BoundProgram,
+    rows: int,
+    returned: Sequence[pa.Array | None],
+    status: pa.Array,
+    reason: pa.Array,
+    timestamps: pa.Array | None,
+) -> dict[str, pa.Array]:
+    columns = {
+        name: pa.nulls(rows) if column is None else column for name, column in zip(bound.returns, returned, strict=True)
+    }
+    if timestamps is None:
+        timestamps = pa.nulls(rows) if bound.program.order_by else pa.nulls(rows, pa.int64())
+    return {**columns, "_status": status, "_reason": reason, "_ts": timestamps}
 
 
 def _advance(epoch: Any, bound: BoundProgram, batch: Batch, progress: Progress) -> tuple[Any, tuple[Any, ...] | None]:

@@ -31,9 +31,10 @@ from typing import Any
 import pyarrow as pa
 
 from .durable.files import encode_output, output_schema
-from .engine import Engine, StoredEpoch
+from .engine import Engine
 from .errors import EpochError
 from .metrics import ms_since
+from .reading import StoredEpoch
 
 PROGRESS = (
     "epoch", "events", "committed", "aborted", "unmatched", "late", "diverted", "state_rows", "state_bytes",

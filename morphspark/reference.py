@@ -63,6 +63,9 @@ class ReferenceCore:
         for key, row in _rows_of(table, rows):
             self._tables[table.name][key] = row
 
+    def parts(self, bound: BoundProgram, patient: bool = False) -> None:
+        return None
+
     def execute(
         self,
         bound: BoundProgram,
@@ -71,6 +74,7 @@ class ReferenceCore:
         late: str,
         moment: Moment,
         until: int | None = None,
+        parts: None = None,
     ) -> Outcome:
         events = Events(bound, batch)
         order, diverted, late_count = _order(events, progress, late)

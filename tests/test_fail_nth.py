@@ -3,8 +3,8 @@
 After each fault the run goes on for a while, as a user would: an epoch that failed is tried again, an engine that
 stopped is opened again. Then the machine crashes (faults.py says how), and what comes back must be what the oracle
 says. The run has five parts, with an engine each; a fault in a later part begins with a copy of what the part before
-left. `make test` lets every call fail with a plain error, and a sample of them in all other ways; `make faults` takes
-every call for every fault.
+left. `make test` lets every call fail with a plain error (every second one where outputs are written early), and a
+sample of them in all other ways; `make faults` takes every call for every fault.
 """
 
 import os
@@ -15,6 +15,7 @@ import pytest
 from durable_story import build, check, steps, truths
 
 import morphspark as ms
+from morphspark.durable import early
 from morphspark.durable.faults import FAULTS, FaultyDisk, SimulatedDisk
 from morphspark.durable.store import LocalStore
 
@@ -24,6 +25,7 @@ PARTS = [(0, 5), (5, 10), (10, 16), (16, 22), (22, len(STEPS))]  # steps
 CONFIGS = {
     "delta": ms.Config(log="delta", snapshot_every=4, threads=1),
     "command": ms.Config(log="command", snapshot_every=7, retain_epochs=3, threads=1),
+    "early": ms.Config(log="command", snapshot_every=5, punctuation=3, threads=1),  # outputs of batches that ended, too
 }
 SAMPLE = 1 if os.environ.get("MORPHSPARK_FAULTS") == "all" else 12  # every so many calls
 TRIES = 5
@@ -111,14 +113,22 @@ def parts(mode):
     return found
 
 
+def step(mode, fault):
+    if fault == "error":
+        return min(SAMPLE, 2) if mode == "early" else 1
+    return SAMPLE
+
+
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("mode", CONFIGS)
-def test_every_call_to_the_disk(mode, fault):
+def test_every_call_to_the_disk(mode, fault, monkeypatch):
+    if mode == "early":
+        early.write_always(monkeypatch.setattr)
     happened, wanted = set(), set()
     for before, first, end, calls in parts(mode):
         concerned = [call for call in calls if call in FAULTS[fault]]
         wanted.update(concerned)
-        for nth in range(1, len(concerned) + 1, 1 if fault == "error" else SAMPLE):
+        for nth in range(1, len(concerned) + 1, step(mode, fault)):
             inner = before.copy()
             disk = FaultyDisk(inner, fault, nth)
             run = Run(disk, CONFIGS[mode], first)

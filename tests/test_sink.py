@@ -212,7 +212,7 @@ def test_an_epoch_that_could_not_be_stored_did_not_happen(sink, frame, outputs, 
         raise OSError("No space left on device")
 
     with monkeypatch.context() as patch, pytest.raises(OSError, match="No space"):
-        patch.setattr(pq, "write_table", full)
+        patch.setattr(pq.ParquetWriter, "write_table", full)
         sink(frame(), 0)
     assert outputs.epochs == [] and sink.engine.epoch == 0 and balances(sink) == {}
     sink(frame(), 0)

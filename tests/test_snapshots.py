@@ -1,5 +1,7 @@
 """Snapshots that go wrong: none of them is ever believed."""
 
+import threading
+
 import pytest
 from durable_story import build, check, steps, truths
 
@@ -39,3 +41,25 @@ def test_a_chunk_that_can_not_be_written_ends_the_snapshot(tmp_path, monkeypatch
 
 def _tables(body):
     return {section.name for section in body.rows.sections}
+
+
+def test_none_begins_behind_an_epoch_that_was_submitted_and_lost(tmp_path):
+    """Memory has that epoch and the disk does not: an image of it would bring back what never happened."""
+    go_on = threading.Event()
+
+    def write():
+        go_on.wait(10)
+        raise OSError("no space left")
+
+    with APP.open(tmp_path, ms.Config(snapshot_every=1)) as engine:
+        for step in STEPS[:2]:
+            step.do(engine)
+        journal, known = engine._journal, engine._visible()
+        journal.committer.commit_ahead(write, lambda: None)  # as `submit` does
+        threading.Timer(0.1, go_on.set).start()  # while the snapshot's beginning waits for what is under way
+        with pytest.raises(ms.ClosedError, match="no space left"):
+            journal.step_snapshot(engine._core, known.progress, known.types, 1.0)
+        assert not journal.is_in_snapshot
+    assert [one.kind for one in StateDirectory(tmp_path).records] == ["bind", "load", "epoch"]
+    with APP.open(tmp_path) as engine:
+        check(engine, truths(APP, 6)[2])

@@ -73,31 +73,55 @@ ColumnBuffers ReturnedValues::Finish() && {
   ColumnBuffers column;
   column.length = static_cast<int64_t>(set_.size());
   SetValidity(set_, &column);
-  if (kind_ == Kind::kBool) {
-    column.values.assign((set_.size() + 7) / 8, 0);
-    for (size_t row = 0; row < set_.size(); ++row) {
-      if (values_[row]) SetBit(column.values.data(), static_cast<int64_t>(row));
-    }
-    return column;
-  }
-  if (kind_ != Kind::kString) {
+  if (kind_ == Kind::kBool)
+    FinishBits(0, &column);
+  else if (kind_ == Kind::kString)
+    FinishStrings(0, &column);
+  else
     column.values = std::move(values_);
-    return column;
+  return column;
+}
+
+ColumnBuffers ReturnedValues::Column(int64_t begin, int64_t end) const {
+  ColumnBuffers column;
+  column.length = end - begin;
+  Buffer set(column.length);
+  if (column.length > 0) std::memcpy(set.data(), set_.data() + begin, column.length);
+  SetValidity(set, &column);
+  const size_t width = Width(kind_);
+  if (kind_ == Kind::kBool) {
+    FinishBits(begin, &column);
+  } else if (kind_ == Kind::kString) {
+    FinishStrings(begin, &column);
+  } else if (column.length * width > 0) {
+    column.values.resize(column.length * width);
+    std::memcpy(column.values.data(), values_.data() + begin * width, column.length * width);
   }
-  column.offsets.resize((strings_.size() + 1) * sizeof(int32_t));
-  auto* offsets = reinterpret_cast<int32_t*>(column.offsets.data());
+  return column;
+}
+
+void ReturnedValues::FinishBits(int64_t begin, ColumnBuffers* column) const {
+  column->values.assign((column->length + 7) / 8, 0);
+  for (int64_t row = 0; row < column->length; ++row) {
+    if (values_[begin + row]) SetBit(column->values.data(), row);
+  }
+}
+
+void ReturnedValues::FinishStrings(int64_t begin, ColumnBuffers* column) const {
+  const Bytes* const strings = strings_.data() + begin;
+  column->offsets.resize((column->length + 1) * sizeof(int32_t));
+  auto* offsets = reinterpret_cast<int32_t*>(column->offsets.data());
   offsets[0] = 0;
   uint64_t bytes = 0;
-  for (size_t row = 0; row < strings_.size(); ++row) {
-    bytes += strings_[row].size;
+  for (int64_t row = 0; row < column->length; ++row) {
+    bytes += strings[row].size;
     if (bytes > INT32_MAX) throw std::length_error("a returned string column would hold more than 2 GiB");
     offsets[row + 1] = static_cast<int32_t>(bytes);
   }
-  column.values.resize(bytes);
-  for (size_t row = 0; row < strings_.size(); ++row) {
-    if (strings_[row].size) std::memcpy(column.values.data() + offsets[row], strings_[row].data, strings_[row].size);
+  column->values.resize(bytes);
+  for (int64_t row = 0; row < column->length; ++row) {
+    if (strings[row].size) std::memcpy(column->values.data() + offsets[row], strings[row].data, strings[row].size);
   }
-  return column;
 }
 
 }  // namespace morphspark

@@ -21,8 +21,13 @@ class ReturnedValues {
   void Clear(int64_t position);
   // The column in Arrow's layout; positions that were never set are null.
   ColumnBuffers Finish() &&;
+  // A copy of the positions [begin, end), while others may be set.
+  ColumnBuffers Column(int64_t begin, int64_t end) const;
 
  private:
+  void FinishBits(int64_t begin, ColumnBuffers* column) const;
+  void FinishStrings(int64_t begin, ColumnBuffers* column) const;
+
   Kind kind_;
   Buffer set_;                  // one byte per position
   Buffer values_;               // fixed-width values; booleans as bytes

@@ -73,34 +73,34 @@ ColumnBuffers ReasonColumn(std::span<const ReasonId> reason, const ReasonTexts& 
   return column;
 }
 
-ColumnBuffers EffectiveTimestamps(const ColumnView& timestamps, const Order& order,
+ColumnBuffers EffectiveTimestamps(const ColumnView& timestamps, const Order& order, int64_t begin, int64_t end,
                                   const std::optional<Value>& watermark, ThreadPool* pool) {
   if (order.identity && timestamps.validity == nullptr &&
       (timestamps.kind == Kind::kInt64 || timestamps.kind == Kind::kTimestamp)) {
     ColumnBuffers column;  // the usual batch: in order, and microseconds or integers
-    column.length = order.running;
-    column.values.resize(order.running * sizeof(int64_t));
+    column.length = end - begin;
+    column.values.resize(column.length * sizeof(int64_t));
     auto* out = reinterpret_cast<int64_t*>(column.values.data());
     const int64_t floor = watermark ? watermark->i : INT64_MIN;
-    pool->For(order.running, kGrain, [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) out[row] = std::max(timestamps.Int64(row), floor);
+    pool->For(column.length, kGrain, [&](int64_t first, int64_t last) {
+      for (int64_t row = first; row < last; ++row) out[row] = std::max(timestamps.Int64(begin + row), floor);
     });
     return column;
   }
-  ReturnedValues values(timestamps.kind, order.running);
-  const auto fill = [&](int64_t begin, int64_t end) {
-    for (int64_t position = begin; position < end; ++position) {
+  ReturnedValues values(timestamps.kind, end - begin);
+  const auto fill = [&](int64_t first, int64_t last) {
+    for (int64_t at = first; at < last; ++at) {
       Value own;
-      if (!timestamps.Load(order.Row(position), &own)) continue;
+      if (!timestamps.Load(order.Row(begin + at), &own)) continue;
       const bool older = watermark && CompareValues(timestamps.kind, own, *watermark) < 0;
-      values.Set(position, older ? *watermark : own);
+      values.Set(at, older ? *watermark : own);
     }
   };
   // Strings share one arena, so only fixed-width timestamps are filled by several threads.
   if (timestamps.kind == Kind::kString)
-    fill(0, order.running);
+    fill(0, end - begin);
   else
-    pool->For(order.running, kGrain, fill);
+    pool->For(end - begin, kGrain, fill);
   return std::move(values).Finish();
 }
 

@@ -14,8 +14,8 @@ namespace morphspark {
 ColumnBuffers StatusColumn(std::span<const TransactionStatus> status, ThreadPool* pool);
 ColumnBuffers ReasonColumn(std::span<const ReasonId> reason, const ReasonTexts& texts);
 
-// max(own timestamp, watermark) of every row in transaction order; `watermark` is none before the first epoch.
-ColumnBuffers EffectiveTimestamps(const ColumnView& timestamps, const Order& order,
+// max(own timestamp, watermark) at the positions [begin, end); `watermark` is none before the first epoch.
+ColumnBuffers EffectiveTimestamps(const ColumnView& timestamps, const Order& order, int64_t begin, int64_t end,
                                   const std::optional<Value>& watermark, ThreadPool* pool);
 
 }  // namespace morphspark

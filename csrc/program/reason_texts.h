@@ -1,7 +1,7 @@
 // Why transactions abort, in words: reasons that the program knows, and those that functions of the user's give while
 // an epoch runs.
 //
-// Thread safety: `Add` may be called by any thread; all else only when no thread adds.
+// Thread safety: a text may be added and looked up by any thread; `Reset` only when no other thread is here.
 #pragma once
 
 #include <deque>
@@ -35,12 +35,14 @@ class ReasonTexts {
   }
 
   const std::string& operator[](ReasonId id) const {
-    return id < known_.size() ? known_[id] : added_[id - known_.size()];
+    if (id < known_.size()) return known_[id];
+    std::lock_guard lock(mutex_);
+    return added_[id - known_.size()];  // stays where it is
   }
 
  private:
   std::span<const std::string> known_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::deque<std::string> added_;                       // a deque: `ids_` points into it
   std::unordered_map<std::string_view, ReasonId> ids_;  // of added_
 };

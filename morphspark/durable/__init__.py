@@ -7,6 +7,7 @@
     history     the records that are there, checked; the newest snapshot among them
     committer   Executed → Logged → Committed, in a thread that no signal reaches
     journal     what an engine writes: epochs, calls, loads, snapshots; and what it deletes
+    early       outputs of batches that have ended, written while the next one executes
     snapshots   an image of the state, a few rows after each epoch
     recovery    a core as some record left it
     directory   a state directory without its app: tables at any epoch that is kept, and a check of all files

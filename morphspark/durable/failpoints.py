@@ -18,6 +18,7 @@ from collections.abc import Iterator
 VARIABLE = "MORPHSPARK_FAILPOINT"
 NAMES = (
     "open.recovered",  # state was read, nothing was written yet
+    "output.part",  # some of an output, of an epoch that executes
     "epoch.executed",  # in memory only
     "data.created",  # an empty data file
     "data.written",  # all its bytes, perhaps not on the disk

@@ -33,6 +33,8 @@ _IPC = pa.ipc.IpcWriteOptions(compression="lz4")
 FEW_VALUES = ("_status", "_reason", "_epoch", "_kind")
 # Large epochs are cut into groups that Spark's tasks can read in parallel.
 ROW_GROUP_ROWS = 1 << 17
+OUTPUT = "output"  # the one section of an output
+PIECE_BYTES = 1 << 20  # of an output that is written in parts
 
 
 @dataclass(frozen=True)
@@ -84,13 +86,23 @@ class DataWriter:
         self._name = f"{FOLDER}/{uuid.uuid4().hex}.{ending}"
         self._writer: Writer = store.create(self._name)
         self._sections: list[Section] = []
-        self._length = 0
+        self._length = 0  # of all that was written
+        self._hash = hashlib.sha256()  # of the section that is under way
+
+    def write(self, data: Any) -> None:
+        """Bytes of the section that is under way."""
+        self._writer.write(data)
+        self._hash.update(data)
+        self._length += memoryview(data).nbytes
+
+    def end_section(self, name: str, rows: int) -> None:
+        begin = sum(one.length for one in self._sections)
+        self._sections.append(Section(name, rows, begin, self._length - begin, self._hash.hexdigest()))
+        self._hash = hashlib.sha256()
 
     def add(self, name: str, rows: int, data: Any) -> None:
-        length = memoryview(data).nbytes
-        self._writer.write(data)
-        self._sections.append(Section(name, rows, self._length, length, hashlib.sha256(data).hexdigest()))
-        self._length += length
+        self.write(data)
+        self.end_section(name, rows)
 
     def add_rows(self, name: str, rows: pa.RecordBatch) -> None:
         self.add(name, rows.num_rows, encode(rows))
@@ -128,7 +140,7 @@ def write_output(store: Store, rows: pa.Table) -> DataFile:
     data = encode_output(rows)
     writer = DataWriter(store, "parquet")
     try:
-        writer.add("output", rows.num_rows, data)
+        writer.add(OUTPUT, rows.num_rows, data)
         return writer.finish()
     except BaseException:
         writer.discard()
@@ -138,17 +150,83 @@ def write_output(store: Store, rows: pa.Table) -> DataFile:
 def encode_output(rows: pa.Table) -> pa.Buffer:
     sink = pa.BufferOutputStream()
     try:
-        pq.write_table(
-            rows,
-            sink,
-            compression="lz4",
-            row_group_size=ROW_GROUP_ROWS,
-            use_dictionary=[name for name in FEW_VALUES if name in rows.column_names],
-            write_statistics=False,  # every row is wanted: there is nothing to skip by
-        )
+        with _parquet(sink, rows.schema) as writer:
+            writer.write_table(rows, ROW_GROUP_ROWS)
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
         raise SchemaError(f"{_unwritable(rows)}: a durable epoch keeps its output as Parquet: {error}") from None
     return sink.getvalue()
+
+
+def _parquet(sink: Any, schema: pa.Schema) -> pq.ParquetWriter:
+    return pq.ParquetWriter(
+        sink,
+        schema,
+        compression="lz4",
+        use_dictionary=[name for name in FEW_VALUES if name in schema.names],
+        write_statistics=False,  # every row is wanted: there is nothing to skip by
+    )
+
+
+class OutputWriter:
+    """An output that is written in parts. Whatever it raises, it must be discarded then."""
+
+    def __init__(self, store: Store, schema: pa.Schema):
+        self.schema, self.rows = schema, 0
+        self._file = DataWriter(store, "parquet")
+        self._encoded = _Encoded()
+        self._stream: pa.NativeFile | None = None
+        self._parquet: pq.ParquetWriter | None = None
+
+    def add(self, rows: pa.Table) -> None:
+        if self._parquet is None:
+            self._stream = pa.BufferedOutputStream(pa.PythonFile(self._encoded, "w"), PIECE_BYTES)
+            self._parquet = _parquet(self._stream, self.schema)
+        self._parquet.write_table(rows, ROW_GROUP_ROWS)
+        self.rows += rows.num_rows
+        self._write_encoded()
+
+    def finish(self) -> DataFile:
+        assert self._parquet is not None and self._stream is not None
+        self._parquet.close()
+        self._stream.flush()
+        self._write_encoded()
+        self._file.end_section(OUTPUT, self.rows)
+        return self._file.finish()
+
+    def _write_encoded(self) -> None:
+        for piece in self._encoded.take():
+            self._file.write(piece)
+
+    def discard(self) -> None:
+        self._file.discard()
+
+
+class _Encoded:
+    """What Arrow writes into; on its way to the file, which only we write, so that errors are ours, too."""
+
+    closed = False
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        self._length = 0
+
+    def write(self, data: Any) -> int:
+        self._pieces.append(bytes(data))
+        self._length += len(data)
+        return len(data)
+
+    def tell(self) -> int:
+        return self._length
+
+    def flush(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+    def take(self) -> list[bytes]:
+        pieces, self._pieces = self._pieces, []
+        return pieces
 
 
 def _unwritable(rows: pa.Table) -> str:

@@ -17,10 +17,11 @@ import pyarrow as pa
 
 from ..columns import Batch
 from ..config import Config
-from ..core import Core, Outcome, Progress
+from ..core import Core, Outcome, Part, Parts, Progress
 from ..errors import FencedError
 from ..types import Type
 from .committer import Committer
+from .early import EarlyOutput
 from .failpoints import reach
 from .files import FOLDER as DATA
 from .files import DataFile, DataWriter, data_files, write_output, write_rows
@@ -31,7 +32,7 @@ from .recovery import EVENTS, ORDER
 from .retention import superfluous, with_old_output
 from .snapshots import SnapshotWriter
 from .store import UNFINISHED, Store, UncertainError
-from .workers import Workers
+from .workers import Task, Workers
 
 WRITE_THREADS = 2  # changed rows or events, late events; the committer writes the output itself
 # With snapshot_every="auto": when the log is as long as what it would replace, so that writing at most doubles and
@@ -52,6 +53,7 @@ class Executed:
     clock_us: int
     counts: Mapping[str, int]
     rows: pa.Table
+    early: EarlyOutput | None  # of the rows; None: none of them are written
     late: pa.Table | None
     event_columns: tuple[str, ...]
     note: Any
@@ -78,8 +80,13 @@ class CommandLog:
     def __init__(self, store: Store, workers: Workers, batch: Batch):
         events = pa.RecordBatch.from_arrays(list(batch.used.values()), names=list(batch.used))
         self._workers = workers
-        self._begun = workers.do(lambda: _begin_command(store, events))
+        self._begun: Task[DataWriter] = Task(lambda: _begin_command(store, events))
         self._order: pa.Array | None = None
+        self._ended = False  # by `write`
+
+    def begin(self) -> CommandLog:
+        self._workers.put(self._begun)
+        return self
 
     def executed(self, outcome: Outcome) -> CommandLog:
         """With the rows that ran, in their order; diverted ones did not."""
@@ -87,6 +94,7 @@ class CommandLog:
         return self
 
     def write(self, store: Store) -> DataFile:
+        self._ended = True
         writer = self._begun.result()
         try:
             if self._order is not None:
@@ -97,8 +105,9 @@ class CommandLog:
             raise
 
     def discard(self) -> None:
-        """The epoch failed."""
-        self._workers.do(lambda: self._begun.result().discard())
+        """The epoch failed. Does nothing if `write` has ended it, well or not."""
+        if not self._ended and not self._begun.cancel():
+            self._workers.do(lambda: self._begun.result().discard())
 
 
 EpochLog = DeltaLog | CommandLog
@@ -122,6 +131,7 @@ class Journal:
         self.committer = Committer()
         self.writer_id = uuid.uuid4().hex
         self._writers = Workers("morphspark-write", WRITE_THREADS)
+        self._early_writer = Workers("morphspark-early")  # of its own: it waits for what executes, others for the disk
         self._snapshot_writer = Workers("morphspark-snapshot")
         self._snapshot: SnapshotWriter | None = None
         self._leftovers = _leftovers(store, history)
@@ -155,18 +165,21 @@ class Journal:
         if self.config.log == "auto":
             given = sum(column.nbytes for column in batch.used.values())
             if given * COMMAND_ADVANTAGE < sum(rows.nbytes for _, rows in changed):
-                return self.begin_command(batch).executed(outcome)
+                return self.command(batch).begin().executed(outcome)
         return DeltaLog(changed)
 
-    def begin_command(self, batch: Batch) -> CommandLog:
+    def command(self, batch: Batch) -> CommandLog:
         return CommandLog(self.store, self._writers, batch)
+
+    def early_output(self, parts: Parts, shape: Callable[[Part], pa.Table]) -> EarlyOutput:
+        return EarlyOutput(self.store, self._early_writer, parts, shape)
 
     def write_epoch(self, executed: Executed) -> Record:
         """Executed → Logged → the record. If it raises, and is not uncertain, nothing happened."""
         reach("epoch.executed")
         late = executed.late if executed.late is not None and len(executed.late) else None
         written = self._write(
-            lambda: write_output(self.store, executed.rows),
+            lambda: self._write_output(executed),
             lambda: executed.log.write(self.store),
             *([lambda: write_output(self.store, late)] if late is not None else []),
         )
@@ -185,6 +198,11 @@ class Journal:
             executed.note,
         )
         return self._append_or_forget(body)
+
+    def _write_output(self, executed: Executed) -> DataFile:
+        if executed.early is not None:
+            return executed.early.write(executed.rows)
+        return write_output(self.store, executed.rows)
 
     def write_rows(self, rows: Sequence[tuple[str, pa.RecordBatch]], body: Callable[[DataFile | None], Body]) -> Record:
         (file,) = self._write(lambda: write_rows(self.store, rows))
@@ -377,7 +395,8 @@ class Journal:
     def close(self) -> None:
         self.committer.settle()
         self.give_up_snapshot()
-        for workers in (self._snapshot_writer, self._writers, self.committer):  # those that ask before those asked
+        # those that ask before those asked
+        for workers in (self._snapshot_writer, self._early_writer, self._writers, self.committer):
             workers.close()
 
 

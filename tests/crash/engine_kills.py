@@ -22,6 +22,7 @@ from durable_story import build, check, events, steps, truths
 from tally import ANYWHERE, TIMED, Tally
 
 import morphspark as ms
+from morphspark.durable import early
 from morphspark.durable.directory import StateDirectory
 from morphspark.durable.failpoints import NAMES, armed, reach
 from morphspark.testing import assert_same
@@ -29,13 +30,17 @@ from morphspark.testing import assert_same
 APP = build()
 STEPS = list(steps())
 IN_FLIGHT_MAX = 3  # epochs that were submitted and not waited for
-NTH_MAX = {"open.recovered": 1, "snapshot": 3, "retention": 6}  # how often a run of some steps passes; others: 12
+# how often a run of some steps passes; others: 12
+NTH_MAX = {"open.recovered": 1, "output": 3, "snapshot": 3, "retention": 6}
 CONFIGS = [
     {"log": "delta", "snapshot_every": 3},
     {"log": "command", "snapshot_every": 4, "retain_epochs": 3},
     {"log": "auto", "snapshot_every": 1, "retain_epochs": 1},
     {"log": "delta", "retain_epochs": 5, "threads": 2, "strategy": "ns-explore/t-schedule/l-abort"},
-    {"log": "command", "threads": 2},
+    # outputs of batches that ended are written early:
+    {"log": "command", "threads": 2, "punctuation": 4},
+    {"log": "command", "punctuation": 3},
+    {"log": "delta", "punctuation": 2, "snapshot_every": 4},
 ]
 
 
@@ -48,7 +53,7 @@ def kill_engines(folder, count, seed):
         config = CONFIGS[life % len(CONFIGS)]
         Life(folder / str(life), {"threads": 1, **config}, life % 3 == 2, oracle, tally, places).run()
         life += 1
-    if count >= len(places.names) * 3:
+    if count >= len(places.names) * 10:  # named ones are every second, and not all come to pass
         assert tally.places() >= set(NAMES), f"never killed at {set(NAMES) - tally.places()}"
     folder.rmdir()
     return tally
@@ -129,6 +134,8 @@ class Life:
             os._exit(status)  # nothing of the parent's is cleaned up here
 
     def _live(self, tell):
+        if self._config.punctuation != "auto":
+            early.write_always()  # in this child
         with APP.open(self._path / "state", self._config) as engine:
             done = self._find(engine)
             tell(done)
