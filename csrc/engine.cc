@@ -473,8 +473,7 @@ void Engine::DropNotDue(const Code& code, Order* whole, EpochResult* result, std
   const auto positions = static_cast<int64_t>(whole->rows.size());
   auto range = result->firings.begin();
   for (int64_t position = 0; position < positions; ++position) {
-    if (range != result->firings.end() && position == range->begin)
-      range->begin = static_cast<int64_t>(kept.size());
+    if (range != result->firings.end() && position == range->begin) range->begin = static_cast<int64_t>(kept.size());
     if (verdicts_.reason[position] != code.not_due) kept.push_back(position);
     if (range != result->firings.end() && position + 1 == range->end)
       (range++)->end = static_cast<int64_t>(kept.size());

@@ -1,8 +1,8 @@
-// A stretch of an epoch: events, and between them the firings of triggers, all known before any of them runs. So they are
-// planned and run together, as if the firings were events.
+// A stretch of an epoch: events, and between them the firings of triggers, all known before any of them runs. So they
+// are planned and run together, as if the firings were events.
 //
-// Which boundaries of `every` are passed is told by the timestamps of events, and without `each` so are the firings. With
-// `each` a firing needs a version in its window, and who will have left one is known only when it runs. So one is
+// Which boundaries of `every` are passed is told by the timestamps of events, and without `each` so are the firings.
+// With `each` a firing needs a version in its window, and who will have left one is known only when it runs. So one is
 // planned for every row that has a version there or that an event before it may write. A firing looks first if its
 // window is empty (lower.py); then its reason is `not_due`, and the engine drops it.
 //

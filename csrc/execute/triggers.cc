@@ -85,12 +85,7 @@ ColumnView ViewFirings(const ColumnBuffers& column, Kind kind) {
 
 Triggers::Triggers(const Code& code, std::span<const std::unique_ptr<Table>> tables, std::optional<int64_t> clock,
                    std::optional<int64_t> last_event, PlannedAges* planned)
-    : code_(code),
-      tables_(tables),
-      clock_(clock),
-      last_event_(last_event),
-      planned_(planned),
-      by_key_(tables.size()) {}
+    : code_(code), tables_(tables), clock_(clock), last_event_(last_event), planned_(planned), by_key_(tables.size()) {}
 
 bool Triggers::Newest(TableId table, int64_t* time) {
   const bool found = tables_[table]->history()->Newest(time);
