@@ -209,7 +209,7 @@ Status Engine::Run(const EpochInput& input, EpochResult* result) {
     if (input.until) result->clock = std::max(result->clock.value_or(*input.until), *input.until);
     result->order = order;
   } else {
-    MORPHSPARK_RETURN_IF_ERROR(RunPieces(input, events, result));
+    MORPHSPARK_RETURN_IF_ERROR(RunWithFirings(input, events, result));
   }
   now_ = result->clock.value_or(INT64_MIN);
   result->seconds.execute = clock.Lap();
@@ -352,8 +352,10 @@ Status Engine::RunBatch(const EpochInput& input, const Piece& piece, BatchReport
     MORPHSPARK_RETURN_IF_ERROR(planned_.Run(report->strategy, batch, &pool_, &verdicts_, report));
   }
   report->seconds = clock.Lap();
-  report->aborted =
-      std::count(verdicts_.status.begin() + begin, verdicts_.status.begin() + end, TransactionStatus::kAborted);
+  for (int64_t position = begin; position < end; ++position) {
+    const bool aborted = verdicts_.status[position] == TransactionStatus::kAborted;
+    report->aborted += aborted && verdicts_.reason[position] != input.code->not_due;
+  }
   return Status::Ok();
 }
 
@@ -368,48 +370,148 @@ void Engine::MakeRoom(int64_t positions, std::vector<ReturnedValues>* returned) 
   epoch_stamps_ = static_cast<Stamp>(positions);
 }
 
-// Events up to a boundary, its firings, events up to the next: each piece is a batch, and all stand in one order.
-Status Engine::RunPieces(const EpochInput& input, const Piece& events, EpochResult* result) {
+Status Engine::RunWithFirings(const EpochInput& input, const Piece& events, EpochResult* result) {
   const Order& order = events.plan.order;
-  const Times& times = events.context.times;
-  std::vector<ReturnedValues>* const returned = events.context.returned;
-  Triggers triggers(*input.code, tables_, input.clock, input.last_event);
+  const bool stretches = Stretch::CanPlan(*input.code);
+  Triggers triggers(*input.code, tables_, input.clock, input.last_event, stretches ? stretch_.ages() : nullptr);
   Order whole;
   whole.identity = false;
-  const Piece merged{events.context, {*input.code, input.columns, whole, transactions_, slots_}};
-  // Rows of events, from `begin` on, up to the first for which `ends` holds, become the next piece.
-  int64_t next = 0;
-  const auto run = [&](int64_t limit, auto ends, bool keyed) -> Status {
-    const auto begin = static_cast<int64_t>(whole.rows.size());
-    for (; next < limit && !ends(order.Row(next)); ++next) {
-      whole.rows.push_back(order.Row(next));
-      result->kinds.push_back(keyed && transactions_[order.Row(next)] != kUnmatched ? transactions_[order.Row(next)]
-                                                                                    : -1);
-    }
-    const auto end = static_cast<int64_t>(whole.rows.size());
-    if (keyed) whole.keyed = end;
-    MakeRoom(end, returned);
-    return RunBatches(input, merged, begin, end, result);
-  };
-  while (next < order.keyed) {
-    const int64_t time = times.At(order.Row(next));
-    MORPHSPARK_RETURN_IF_ERROR(Fire(input, time, &triggers, &whole, result, returned));
-    const int64_t stop = triggers.Stop();
-    MORPHSPARK_RETURN_IF_ERROR(run(order.keyed, [&](BatchRow row) { return times.At(row) >= stop; }, true));
-    triggers.Happened(times.At(order.Row(next - 1)));
-    triggers.Reached(times.At(order.Row(next - 1)));
-  }
-  if (next < order.running) {
-    MORPHSPARK_RETURN_IF_ERROR(run(order.running, [](BatchRow) { return false; }, false));
-  }
-  if (input.until) MORPHSPARK_RETURN_IF_ERROR(Fire(input, *input.until, &triggers, &whole, result, returned));
+  MORPHSPARK_RETURN_IF_ERROR(stretches ? RunStretches(input, events, &triggers, &whole, result)
+                                       : RunPieces(input, events, &triggers, &whole, result));
   result->clock = triggers.clock();
   result->last_event = triggers.last_event();
+  if (input.code->not_due != kNoReason) DropNotDue(*input.code, &whole, result, events.context.returned);
   whole.diverted = order.diverted;
   whole.late = order.late;
   whole.running = static_cast<int64_t>(whole.rows.size());
   result->order = result->firings.empty() && order.identity ? order : std::move(whole);
   return Status::Ok();
+}
+
+// Events up to a boundary, its firings, events up to the next: each piece is a batch, and all stand in one order.
+Status Engine::RunPieces(const EpochInput& input, const Piece& events, Triggers* triggers, Order* whole,
+                         EpochResult* result) {
+  const Order& order = events.plan.order;
+  const Times& times = events.context.times;
+  std::vector<ReturnedValues>* const returned = events.context.returned;
+  const Piece merged{events.context, {*input.code, input.columns, *whole, transactions_, slots_}};
+  for (int64_t next = 0; next < order.keyed;) {
+    MORPHSPARK_RETURN_IF_ERROR(Fire(input, times.At(order.Row(next)), triggers, whole, result, returned));
+    const int64_t stop = triggers->Stop();
+    const auto begin = static_cast<int64_t>(whole->rows.size());
+    for (; next < order.keyed && times.At(order.Row(next)) < stop; ++next) AddEvent(order.Row(next), whole, result);
+    whole->keyed = static_cast<int64_t>(whole->rows.size());
+    MakeRoom(whole->keyed, returned);
+    MORPHSPARK_RETURN_IF_ERROR(RunBatches(input, merged, begin, whole->keyed, result));
+    triggers->Happened(times.At(order.Row(next - 1)));
+    triggers->Reached(times.At(order.Row(next - 1)));
+  }
+  MORPHSPARK_RETURN_IF_ERROR(RunKeyless(input, events, whole, result));
+  return input.until ? Fire(input, *input.until, triggers, whole, result, returned) : Status::Ok();
+}
+
+void Engine::AddEvent(BatchRow row, Order* whole, EpochResult* result) {
+  const TransactionId type = transactions_[row];
+  whole->rows.push_back(row);
+  result->kinds.push_back(type == kUnmatched ? -1 : type);
+}
+
+Status Engine::RunKeyless(const EpochInput& input, const Piece& events, Order* whole, EpochResult* result) {
+  const Order& order = events.plan.order;
+  if (order.keyed == order.running) return Status::Ok();
+  const Piece merged{events.context, {*input.code, input.columns, *whole, transactions_, slots_}};
+  const auto begin = static_cast<int64_t>(whole->rows.size());
+  for (int64_t next = order.keyed; next < order.running; ++next) {
+    whole->rows.push_back(order.Row(next));
+    result->kinds.push_back(-1);
+  }
+  const auto end = static_cast<int64_t>(whole->rows.size());
+  MakeRoom(end, events.context.returned);
+  return RunBatches(input, merged, begin, end, result);
+}
+
+Status Engine::RunStretches(const EpochInput& input, const Piece& events, Triggers* triggers, Order* whole,
+                            EpochResult* result) {
+  const Order& order = events.plan.order;
+  const Times& times = events.context.times;
+  stretch_.Start(events.plan, times, tables_, &transactions_, &slots_);
+  for (int64_t next = 0; next < order.keyed;) {
+    stretch_.Begin();
+    const auto begin = static_cast<int64_t>(whole->rows.size());
+    while (next < order.keyed && stretch_.firings() < Stretch::kFiringsMax) {
+      PlanFirings(*input.code, times.At(order.Row(next)), triggers, whole, result);
+      const int64_t stop = triggers->Stop();
+      for (; next < order.keyed && times.At(order.Row(next)) < stop; ++next) {
+        AddEvent(order.Row(next), whole, result);
+        stretch_.AddEvent(order.Row(next));
+      }
+      triggers->Happened(times.At(order.Row(next - 1)));
+      triggers->Reached(times.At(order.Row(next - 1)));
+    }
+    MORPHSPARK_RETURN_IF_ERROR(RunStretch(input, events, begin, whole, result));
+  }
+  MORPHSPARK_RETURN_IF_ERROR(RunKeyless(input, events, whole, result));
+  if (!input.until) return Status::Ok();
+  stretch_.Begin();
+  const auto begin = static_cast<int64_t>(whole->rows.size());
+  PlanFirings(*input.code, *input.until, triggers, whole, result);
+  return RunStretch(input, events, begin, whole, result);
+}
+
+void Engine::PlanFirings(const Code& code, int64_t until, Triggers* triggers, Order* whole, EpochResult* result) {
+  triggers->Begin(until);
+  while (const auto boundary = triggers->Next(until)) {
+    for (size_t trigger = 0; trigger < code.triggers.size(); ++trigger) {
+      triggers->Find(code.triggers[trigger], *boundary);
+      stretch_.AddFirings(trigger, *boundary, *triggers, whole);
+      result->kinds.resize(whole->rows.size(), code.triggers[trigger].transaction);
+    }
+    triggers->Reached(*boundary);
+  }
+  triggers->Reached(until);
+}
+
+Status Engine::RunStretch(const EpochInput& input, const Piece& events, int64_t begin, Order* whole,
+                          EpochResult* result) {
+  const auto end = static_cast<int64_t>(whole->rows.size());
+  if (begin == end) return Status::Ok();
+  {
+    const TableDoor::Writing writing(&door_);  // new keys get slots
+    stretch_.Finish(whole, &pool_);
+  }
+  whole->keyed = end;
+  MakeRoom(end, events.context.returned);
+  Piece piece{events.context, {*input.code, stretch_.columns(), *whole, transactions_, slots_}};
+  piece.context.columns = stretch_.columns();
+  piece.context.rows = slots_;
+  piece.context.times = stretch_.times();
+  MORPHSPARK_RETURN_IF_ERROR(RunBatches(input, piece, begin, end, result));
+  result->firings.insert(result->firings.end(), stretch_.fired().begin(), stretch_.fired().end());
+  return Status::Ok();
+}
+
+void Engine::DropNotDue(const Code& code, Order* whole, EpochResult* result, std::vector<ReturnedValues>* returned) {
+  if (std::ranges::find(verdicts_.reason, code.not_due) == verdicts_.reason.end()) return;
+  std::vector<int64_t> kept;
+  const auto positions = static_cast<int64_t>(whole->rows.size());
+  auto range = result->firings.begin();
+  for (int64_t position = 0; position < positions; ++position) {
+    if (range != result->firings.end() && position == range->begin) range->begin = static_cast<int64_t>(kept.size());
+    if (verdicts_.reason[position] != code.not_due) kept.push_back(position);
+    if (range != result->firings.end() && position + 1 == range->end)
+      (range++)->end = static_cast<int64_t>(kept.size());
+  }
+  std::erase_if(result->firings, [](const FiredRange& one) { return one.begin == one.end; });
+  const auto keep = [&](auto* all) {
+    for (size_t i = 0; i < kept.size(); ++i) (*all)[i] = (*all)[kept[i]];
+    all->resize(kept.size());
+  };
+  keep(&verdicts_.status);
+  keep(&verdicts_.reason);
+  keep(&whole->rows);
+  keep(&result->kinds);
+  for (ReturnedValues& column : *returned) column.Keep(kept);
+  whole->keyed -= positions - static_cast<int64_t>(kept.size());
 }
 
 Status Engine::Fire(const EpochInput& input, int64_t until, Triggers* triggers, Order* order, EpochResult* result,
@@ -422,7 +524,7 @@ Status Engine::Fire(const EpochInput& input, int64_t until, Triggers* triggers, 
       if (firings_.rows == 0) continue;
       {
         const TableDoor::Writing writing(&door_);
-        ResolveKeys(code, firings_.columns, firings_.transactions, tables_, &pool_, &firing_slots_);
+        ResolveFirings(code, firings_.columns, firings_.transactions, 0, tables_, &pool_, &firing_slots_);
       }
       const auto begin = static_cast<int64_t>(order->rows.size());
       for (int64_t row = 0; row < firings_.rows; ++row) {

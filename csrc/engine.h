@@ -19,6 +19,7 @@
 #include "execute/adviser.h"
 #include "execute/planned_run.h"
 #include "execute/serial.h"
+#include "execute/stretch.h"
 #include "execute/triggers.h"
 #include "output/parts.h"
 #include "plan/explain.h"
@@ -57,12 +58,6 @@ struct EpochInput {
 
 struct StageSeconds {
   double order = 0, classify = 0, resolve = 0, execute = 0, output = 0;
-};
-
-// Positions [begin, end) are firings at this boundary.
-struct FiredRange {
-  int64_t begin, end;
-  int64_t boundary;
 };
 
 struct EpochResult {
@@ -131,8 +126,19 @@ class Engine {
     BatchContext context;
     PlanInput plan;
   };
-  // The whole epoch, firings included.
-  Status RunPieces(const EpochInput& input, const Piece& events, EpochResult* result);
+  // The whole epoch, firings included: in stretches where they can be planned, else piece by piece.
+  Status RunWithFirings(const EpochInput& input, const Piece& events, EpochResult* result);
+  Status RunPieces(const EpochInput& input, const Piece& events, Triggers* triggers, Order* whole, EpochResult* result);
+  Status RunStretches(const EpochInput& input, const Piece& events, Triggers* triggers, Order* whole,
+                      EpochResult* result);
+  void AddEvent(BatchRow row, Order* whole, EpochResult* result);
+  // Adds firings up to a time to the stretch.
+  void PlanFirings(const Code& code, int64_t until, Triggers* triggers, Order* whole, EpochResult* result);
+  Status RunStretch(const EpochInput& input, const Piece& events, int64_t begin, Order* whole, EpochResult* result);
+  // Firings that were planned, and whose windows were empty, have never been.
+  void DropNotDue(const Code& code, Order* whole, EpochResult* result, std::vector<ReturnedValues>* returned);
+  // Events without an order key.
+  Status RunKeyless(const EpochInput& input, const Piece& events, Order* whole, EpochResult* result);
   Status Fire(const EpochInput& input, int64_t until, Triggers* triggers, Order* order, EpochResult* result,
               std::vector<ReturnedValues>* returned);
   void MakeRoom(int64_t positions, std::vector<ReturnedValues>* returned);
@@ -159,6 +165,7 @@ class Engine {
   ReasonTexts reason_texts_;
   PlannedRun planned_;
   Adviser adviser_;
+  Stretch stretch_;
   FiringBatch firings_;
   std::vector<std::vector<Slot>> firing_slots_;  // by site, then firing
   Stamp next_stamp_ = 1;

@@ -133,6 +133,7 @@ FAILURES = (
 REDUCTIONS = ("sum", "count", "min", "max", "mean", "any", "all")
 WINDOW_AGGREGATES = ("sum", "count", "min", "max", "mean", "first", "last", "nunique", "values")
 ARRAY_MARK = 16  # as in csrc/program/user_function.h
+NOT_DUE = "trigger: not due"  # nobody sees it
 WINDOW_BY = {"time": 0, "int": 0, "rows": 1, "trigger": 2}
 NO_TABLE = 2**32 - 1
 WORK_KINDS = ("smooth", "branchy")
@@ -238,7 +239,8 @@ def _trigger_words(bound: BoundProgram, lowered: list[_TransactionLowering], ind
     number = sum(t is not None and (t.kind, t.each) == (trigger.kind, trigger.each) for t in before)
     table = one.shared.tables[trigger.each] if trigger.each else NO_TABLE
     session = int(trigger.kind == "session")
-    return [index, session, trigger.period.size, trigger.window.size, table, number, next(iter(one.columns.values()))]
+    first = next(iter(one.columns.values()))
+    return [index, session, trigger.period.size, trigger.window.size, table, number, first, one.not_due]
 
 
 def _listed(items: Iterable[Sequence[int]]) -> list[int]:
@@ -320,6 +322,7 @@ class _TransactionLowering:
         self.uses = _use_counts(transaction)
         self.ends = {each: end for end, each in loop_starts(self.steps).items()}
         self.block = 0  # reasons of the step being lowered
+        self.not_due = self._require_due()
         self._range(0, len(self.steps), ())
         self._returns()
         self.emit("Stop")
@@ -331,6 +334,24 @@ class _TransactionLowering:
         first = len(self.shared.kinds)
         self.shared.kinds += self.bound.events.values()
         return {name: first + position for position, name in enumerate(self.bound.events)}
+
+    def _require_due(self) -> int:
+        """The core may plan the firing of a row before it knows whether the row will have a version in the window. So
+        a firing first looks if it has: the reason that it gives if not, and is dropped for; 0: it always has."""
+        trigger = self.bound.transaction.trigger
+        if trigger is None or trigger.kind != "every" or not trigger.each:
+            return 0
+        table, kind = self.shared.tables[trigger.each], self.program.table(trigger.each).columns[0][1]
+        row, newest = self.temporary(2), self.registers - 1
+        _, _, *key = self.columns.values()  # behind start and end
+        self.rows.append((row, self._site(table, False, tuple(key))))
+        self.windows.append(
+            [WINDOW_AGGREGATES.index("last"), WINDOW_BY["time"], trigger.window.size, 0, kind_code(kind), 0]
+        )
+        block = self.shared.block(dict.fromkeys(FAILURES, NOT_DUE))
+        self.emit("Window", newest, a=row, b=0, c=0, aux=table, block=block)
+        self.emit("Need", a=newest, block=block)
+        return self.shared.reason(NOT_DUE)
 
     def window_words(self) -> list[int]:
         return [*_listed(self.windows), len(self.collections)]

@@ -42,9 +42,11 @@ class Rows {
 class Streams {
  public:
   explicit Streams(const BatchContext& context) {
-    std::vector<uint8_t> loaded(context.columns.size(), 0);
+    std::vector<uint8_t> loaded(context.columns.size(), 0), named(context.code->sites.size(), 0);
     for (const TransactionCode& transaction : context.code->transactions) {
+      if (transaction.is_trigger) continue;  // firings are between events, and not in the order of rows
       for (const ColumnLoad& load : transaction.loads) loaded[load.column] = 1;
+      for (SiteId site : transaction.sites) named[site] = 1;
     }
     for (size_t i = 0; i < loaded.size(); ++i) {
       const ColumnView& column = context.columns[i];
@@ -56,7 +58,7 @@ class Streams {
     }
     for (SiteId id = 0; id < context.code->sites.size(); ++id) {
       const auto* slots = reinterpret_cast<const uint8_t*>(context.rows[id].data());
-      if (!context.code->sites[id].of_element) streams_.push_back({slots, sizeof(Slot)});
+      if (named[id] && !context.code->sites[id].of_element) streams_.push_back({slots, sizeof(Slot)});
     }
   }
 

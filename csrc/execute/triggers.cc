@@ -33,15 +33,6 @@ ColumnBuffers Words(const std::vector<int64_t>& words) {
   return column;
 }
 
-ColumnView View(const ColumnBuffers& column, Kind kind) {
-  ColumnView view;
-  view.kind = kind;
-  view.length = column.length;
-  view.values = column.values.data();
-  view.offsets = column.offsets.empty() ? nullptr : reinterpret_cast<const int32_t*>(column.offsets.data());
-  return view;
-}
-
 // Keys of several parts, part by part.
 int CompareComposite(std::span<const Kind> parts, const char* a, const char* b) {
   for (size_t part = 0; part < parts.size(); ++part) {
@@ -61,11 +52,45 @@ int CompareComposite(std::span<const Kind> parts, const char* a, const char* b) 
   return 0;
 }
 
+// Is the key of one row before that of another?
+auto KeyLess(const Table& table) {
+  return [&index = table.index(), parts = std::span<const Kind>(table.spec().key)](Slot a, Slot b) {
+    if (index.integer_keys()) return index.IntegerKey(a) < index.IntegerKey(b);
+    if (parts.size() == 1) return CompareBytes(index.BytesKey(a), index.BytesKey(b)) < 0;
+    return CompareComposite(parts, index.BytesKey(a).data, index.BytesKey(b).data) < 0;
+  };
+}
+
 }  // namespace
 
+std::vector<ColumnBuffers> FiringColumns(const Table* table, std::span<const Slot> slots,
+                                         const std::vector<int64_t>& starts, const std::vector<int64_t>& ends,
+                                         ThreadPool* pool) {
+  std::vector<ColumnBuffers> columns;
+  columns.push_back(Words(starts));
+  columns.push_back(Words(ends));
+  for (size_t part = 0; table != nullptr && part < table->spec().key.size(); ++part)
+    columns.push_back(table->ExportKey(part, slots, pool));
+  return columns;
+}
+
+ColumnView ViewFirings(const ColumnBuffers& column, Kind kind) {
+  ColumnView view;
+  view.kind = kind;
+  view.length = column.length;
+  view.values = column.values.data();
+  view.offsets = column.offsets.empty() ? nullptr : reinterpret_cast<const int32_t*>(column.offsets.data());
+  return view;
+}
+
 Triggers::Triggers(const Code& code, std::span<const std::unique_ptr<Table>> tables, std::optional<int64_t> clock,
-                   std::optional<int64_t> last_event)
-    : code_(code), tables_(tables), clock_(clock), last_event_(last_event) {}
+                   std::optional<int64_t> last_event, PlannedAges* planned)
+    : code_(code), tables_(tables), clock_(clock), last_event_(last_event), planned_(planned), by_key_(tables.size()) {}
+
+bool Triggers::Newest(TableId table, int64_t* time) {
+  const bool found = tables_[table]->history()->Newest(time);
+  return (planned_ != nullptr && planned_->Newest(table, time)) || found;
+}
 
 std::optional<int64_t> Triggers::Next(int64_t until) {
   std::optional<int64_t> next;
@@ -83,7 +108,7 @@ std::optional<int64_t> Triggers::NextOf(const TriggerCode& trigger, int64_t unti
     const bool found = tables_[trigger.table]->history()->NextDeadline(trigger.number, *clock_, &deadline);
     return found && deadline <= until ? std::optional(deadline) : std::nullopt;
   }
-  if (trigger.table == kNoTable ? !last_event_ : !tables_[trigger.table]->history()->Newest(&newest)) return {};
+  if (trigger.table == kNoTable ? !last_event_ : !Newest(trigger.table, &newest)) return {};
   // Nothing is newer than the clock, so the first boundary behind it has the fullest window.
   const int64_t boundary = NextMultiple(*clock_, trigger.period);
   return boundary <= std::min(until, Plus(newest, trigger.window)) ? std::optional(boundary) : std::nullopt;
@@ -104,54 +129,73 @@ int64_t Triggers::Stop() const {
   return stop;
 }
 
-void Triggers::Collect(const TriggerCode& trigger, int64_t boundary, ThreadPool* pool, FiringBatch* batch) {
+void Triggers::Find(const TriggerCode& trigger, int64_t boundary) {
   slots_.clear();
-  firsts_.clear();
+  starts_.clear();
   const int64_t start = boundary - trigger.window;
-  const bool due = trigger.session || IsMultiple(boundary, trigger.period);
-  Table* const table = trigger.table == kNoTable ? nullptr : tables_[trigger.table].get();
-  if (due && trigger.session) {
-    table->history()->Due(trigger.number, boundary, &slots_, &firsts_);
-  } else if (due && table != nullptr) {
-    table->history()->Candidates(start, boundary, &slots_);
-  } else if (due && last_event_ && *last_event_ >= start) {
-    firsts_.push_back(start);
+  if (trigger.session) {
+    tables_[trigger.table]->history()->Due(trigger.number, boundary, &slots_, &starts_);
+    return SortByKey(*tables_[trigger.table]);
   }
-  if (!trigger.session && table != nullptr) firsts_.assign(slots_.size(), start);
-  if (table != nullptr) SortByKey(*table);
-  batch->rows = static_cast<int64_t>(firsts_.size());
+  if (!IsMultiple(boundary, trigger.period)) return;
+  if (trigger.table == kNoTable) {
+    if (last_event_ && *last_event_ >= start) starts_.push_back(start);
+    return;
+  }
+  tables_[trigger.table]->history()->Candidates(start, boundary, &slots_);
+  if (planned_ != nullptr) planned_->AddCandidates(trigger.table, start, &slots_);
+  MergeByKey(trigger.table);
+  starts_.assign(slots_.size(), start);
+}
+
+void Triggers::Collect(const TriggerCode& trigger, int64_t boundary, ThreadPool* pool, FiringBatch* batch) {
+  Find(trigger, boundary);
+  batch->rows = static_cast<int64_t>(starts_.size());
   if (batch->rows == 0) return;
   batch->columns.clear();
   batch->columns.resize(code_.columns.size());
-  batch->buffers.clear();
-  batch->buffers.push_back(Words(firsts_));
-  batch->buffers.push_back(Words(std::vector<int64_t>(firsts_.size(), boundary)));
-  for (size_t part = 0; table != nullptr && part < table->spec().key.size(); ++part)
-    batch->buffers.push_back(table->ExportKey(part, slots_, pool));
+  const Table* const table = trigger.table == kNoTable ? nullptr : tables_[trigger.table].get();
+  batch->buffers = FiringColumns(table, slots_, starts_, std::vector<int64_t>(starts_.size(), boundary), pool);
   for (size_t i = 0; i < batch->buffers.size(); ++i)
-    batch->columns[trigger.column + i] = View(batch->buffers[i], code_.columns[trigger.column + i].kind);
-  batch->transactions.assign(firsts_.size(), trigger.transaction);
+    batch->columns[trigger.column + i] = ViewFirings(batch->buffers[i], code_.columns[trigger.column + i].kind);
+  batch->transactions.assign(starts_.size(), trigger.transaction);
 }
 
 void Triggers::SortByKey(const Table& table) {
   std::vector<uint32_t> order(slots_.size());
   std::iota(order.begin(), order.end(), 0);
-  const KeyIndex& index = table.index();
-  const std::span<const Kind> parts(table.spec().key);
-  std::ranges::sort(order, [&](uint32_t left, uint32_t right) {
-    const Slot a = slots_[left], b = slots_[right];
-    if (index.integer_keys()) return index.IntegerKey(a) < index.IntegerKey(b);
-    if (parts.size() == 1) return CompareBytes(index.BytesKey(a), index.BytesKey(b)) < 0;
-    return CompareComposite(parts, index.BytesKey(a).data, index.BytesKey(b).data) < 0;
-  });
+  std::ranges::sort(order, KeyLess(table), [&](uint32_t i) { return slots_[i]; });
   std::vector<Slot> slots;
-  std::vector<int64_t> firsts;
+  std::vector<int64_t> starts;
   for (uint32_t i : order) {
     slots.push_back(slots_[i]);
-    firsts.push_back(firsts_[i]);
+    starts.push_back(starts_[i]);
   }
   slots_.swap(slots);
-  firsts_.swap(firsts);
+  starts_.swap(starts);
+}
+
+// Of rows that were sorted last time the order is known; only the others are sorted.
+void Triggers::MergeByKey(TableId table) {
+  ByKey& known = by_key_[table];
+  known.state.resize(tables_[table]->slots(), ByKey::kUnknown);
+  const auto fresh = std::partition(slots_.begin(), slots_.end(), [&](Slot slot) {
+    const bool seen = known.state[slot] != ByKey::kUnknown;
+    known.state[slot] = ByKey::kWanted;
+    return seen;
+  });
+  std::erase_if(known.sorted, [&](Slot slot) {
+    const bool wanted = known.state[slot] == ByKey::kWanted;
+    known.state[slot] = wanted ? ByKey::kKnown : ByKey::kUnknown;
+    return !wanted;
+  });
+  const auto middle = static_cast<int64_t>(known.sorted.size());
+  const auto less = KeyLess(*tables_[table]);
+  std::sort(fresh, slots_.end(), less);
+  for (auto slot = fresh; slot != slots_.end(); ++slot) known.state[*slot] = ByKey::kKnown;
+  known.sorted.insert(known.sorted.end(), fresh, slots_.end());
+  std::inplace_merge(known.sorted.begin(), known.sorted.begin() + middle, known.sorted.end(), less);
+  slots_ = known.sorted;
 }
 
 }  // namespace morphspark

@@ -36,6 +36,18 @@ void ReturnedValues::Grow(int64_t positions) {
   if (kind_ == Kind::kString) strings_.resize(positions, Bytes{"", 0});
 }
 
+void ReturnedValues::Keep(std::span<const int64_t> positions) {
+  const size_t width = Width(kind_);
+  for (size_t i = 0; i < positions.size(); ++i) {
+    set_[i] = set_[positions[i]];
+    if (width > 0) std::memmove(values_.data() + i * width, values_.data() + positions[i] * width, width);
+    if (kind_ == Kind::kString) strings_[i] = strings_[positions[i]];
+  }
+  set_.resize(positions.size());
+  values_.resize(positions.size() * width);
+  if (kind_ == Kind::kString) strings_.resize(positions.size());
+}
+
 void ReturnedValues::Set(int64_t position, const Value& value, int worker) {
   set_[position] = 1;
   switch (kind_) {

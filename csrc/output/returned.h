@@ -3,6 +3,7 @@
 // Thread safety: different positions may be set by different threads, each under its own worker's number.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "base/arena.h"
@@ -17,6 +18,8 @@ class ReturnedValues {
   void Set(int64_t position, const Value& value, int worker = 0);
   // There are more positions than was thought.
   void Grow(int64_t positions);
+  // From now on there are only these positions, which ascend.
+  void Keep(std::span<const int64_t> positions);
   // Takes back what was set.
   void Clear(int64_t position);
   // The column in Arrow's layout; positions that were never set are null.

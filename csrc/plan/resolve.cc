@@ -16,6 +16,7 @@ struct SiteContext {
   const Code& code;
   std::span<const ColumnView> columns;
   std::span<const TransactionId> transactions;
+  int64_t first;        // rows before it are left alone
   const uint8_t* uses;  // by transaction + 1: does it use the site? [0] is for kUnmatched + 1
   Table* table;
 
@@ -69,16 +70,16 @@ template <class MakeKeys>
 void FindOrAddAll(const SiteContext& context, MakeKeys make_keys, ThreadPool* pool, std::vector<Slot>* slots) {
   const auto rows = static_cast<int64_t>(context.transactions.size());
   std::atomic<bool> absent{false};
-  pool->For(rows, kGrain, [&](int64_t begin, int64_t end) {
+  pool->For(rows - context.first, kGrain, [&](int64_t begin, int64_t end) {
     const auto keys = make_keys();
     BlockFinder finder(context.table->index(), keys, slots->data());
-    EachKey(context, begin, end, [&](int64_t at) { finder.Add(at); });
+    EachKey(context, context.first + begin, context.first + end, [&](int64_t at) { finder.Add(at); });
     // Relaxed, with the load below: only ever set to true, and read after the pool has joined.
     if (finder.Finish()) absent.store(true, std::memory_order_relaxed);
   });
   if (!absent.load(std::memory_order_relaxed)) return;
   const auto keys = make_keys();
-  EachKey(context, 0, rows, [&](int64_t at) {
+  EachKey(context, context.first, rows, [&](int64_t at) {
     if ((*slots)[at] != kNoSlot) return;
     typename decltype(make_keys())::Key key{};
     keys.Load(at, 0, &key);
@@ -91,17 +92,19 @@ void ResolveSite(const SiteContext& context, ThreadPool* pool, std::vector<Slot>
   if (site.of_element && context.columns[site.parts[0]].kind != Kind::kList) return;  // all lists are null
   const bool constant = std::all_of(site.parts.begin(), site.parts.end(), [](uint32_t p) { return p & kConstantPart; });
   const size_t rows = context.transactions.size();
-  slots->assign(site.of_element ? context.only_column().length : rows, kNullKey);
-  if (rows == 0) return;
+  slots->resize(site.of_element ? context.only_column().length : rows);
+  const auto fill = [&](Slot slot) { std::fill(slots->begin() + context.first, slots->end(), slot); };
+  fill(kNullKey);
+  if (rows == static_cast<size_t>(context.first)) return;
   if (constant) {  // one key for the whole batch
     Value key;
     const bool composite = site.parts.size() > 1;
-    if (!context.Part(0, 0, &key)) return;
+    if (!context.Part(0, context.first, &key)) return;
     Bytes bytes = key.s;
     const auto keys = CompositeKeysOf(context);
-    if (composite && !keys.Load(0, 0, &bytes)) return;
+    if (composite && !keys.Load(context.first, 0, &bytes)) return;
     const bool integer = context.table->index().integer_keys();
-    slots->assign(rows, integer ? context.table->FindOrAdd(key.i) : context.table->FindOrAdd(bytes));
+    fill(integer ? context.table->FindOrAdd(key.i) : context.table->FindOrAdd(bytes));
   } else if (site.parts.size() > 1) {
     FindOrAddAll(context, [&] { return CompositeKeysOf(context); }, pool, slots);
   } else if (context.table->index().integer_keys()) {
@@ -111,22 +114,47 @@ void ResolveSite(const SiteContext& context, ThreadPool* pool, std::vector<Slot>
   }
 }
 
+// Of the transactions of events, or of triggers.
+void ResolveSites(bool of_triggers, size_t first, const Code& code, std::span<const ColumnView> columns,
+                  std::span<const TransactionId> transactions, std::span<const std::unique_ptr<Table>> tables,
+                  ThreadPool* pool, std::vector<std::vector<Slot>>* slots) {
+  slots->resize(code.sites.size());
+  const size_t types = code.transactions.size() + 1;
+  std::vector<uint8_t> uses(code.sites.size() * types, 0);  // by site
+  std::vector<uint8_t> used(code.sites.size(), 0);
+  for (size_t i = 0; i < code.transactions.size(); ++i) {
+    if (code.transactions[i].is_trigger != of_triggers) continue;
+    for (SiteId site : code.transactions[i].sites) uses[site * types + i + 1] = used[site] = 1;
+  }
+  for (SiteId id = 0; id < code.sites.size(); ++id) {
+    const Site& site = code.sites[id];
+    if (!used[id]) {  // whoever asks for rows ahead asks for those of all sites
+      if (!site.of_element) (*slots)[id].resize(transactions.size(), kNullKey);
+      continue;
+    }
+    const SiteContext context{site,
+                              code,
+                              columns,
+                              transactions,
+                              static_cast<int64_t>(first),
+                              uses.data() + id * types,
+                              tables[site.table].get()};
+    ResolveSite(context, pool, &(*slots)[id]);
+  }
+}
+
 }  // namespace
 
 void ResolveKeys(const Code& code, std::span<const ColumnView> columns, std::span<const TransactionId> transactions,
                  std::span<const std::unique_ptr<Table>> tables, ThreadPool* pool,
                  std::vector<std::vector<Slot>>* slots) {
-  slots->resize(code.sites.size());
-  const size_t types = code.transactions.size() + 1;
-  std::vector<uint8_t> uses(code.sites.size() * types, 0);  // by site
-  for (size_t i = 0; i < code.transactions.size(); ++i) {
-    for (SiteId used : code.transactions[i].sites) uses[used * types + i + 1] = 1;
-  }
-  for (SiteId id = 0; id < code.sites.size(); ++id) {
-    const Site& site = code.sites[id];
-    const SiteContext context{site, code, columns, transactions, uses.data() + id * types, tables[site.table].get()};
-    ResolveSite(context, pool, &(*slots)[id]);
-  }
+  ResolveSites(/*of_triggers=*/false, 0, code, columns, transactions, tables, pool, slots);
+}
+
+void ResolveFirings(const Code& code, std::span<const ColumnView> columns, std::span<const TransactionId> transactions,
+                    size_t first, std::span<const std::unique_ptr<Table>> tables, ThreadPool* pool,
+                    std::vector<std::vector<Slot>>* slots) {
+  ResolveSites(/*of_triggers=*/true, first, code, columns, transactions, tables, pool, slots);
 }
 
 }  // namespace morphspark

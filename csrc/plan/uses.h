@@ -13,8 +13,8 @@ inline const TransactionCode* CodeAt(const PlanInput& input, int64_t position) {
 }
 
 // The elements of a row's list, for a site that is named by them.
-inline ListRange Elements(const PlanInput& input, const Site& site, BatchRow row) {
-  const ColumnView& lists = input.columns[site.parts[0]];
+inline ListRange Elements(std::span<const ColumnView> columns, const Site& site, BatchRow row) {
+  const ColumnView& lists = columns[site.parts[0]];
   if (lists.kind != Kind::kList || lists.IsNull(row)) return {0, 0};
   return lists.List(row);
 }
@@ -29,7 +29,7 @@ void EachUse(const PlanInput& input, const TransactionCode& code, BatchRow row, 
       visit(use, row);
       continue;
     }
-    const ListRange range = Elements(input, site, row);
+    const ListRange range = Elements(input.columns, site, row);
     for (int64_t element = 0; element < range.size; ++element) visit(use, range.start + element);
   }
 }

@@ -176,6 +176,7 @@ TriggerCode ReadTrigger(Reader* in) {
   one.table = in->Index();
   one.number = in->Index();
   one.column = in->Index();
+  one.not_due = in->Index();
   return one;
 }
 
@@ -270,7 +271,10 @@ Status Code::Decode(std::span<const int64_t> words, std::vector<std::string> str
   // Every register takes several words to fill, so this refuses only what would make a frame of gigabytes.
   if (code.registers > words.size()) return Status::Invalid("compiled program: it has registers that nobody writes");
   MORPHSPARK_RETURN_IF_ERROR(VerifyCode(code, tables));
-  for (const TriggerCode& one : code.triggers) code.transactions[one.transaction].is_trigger = true;
+  for (const TriggerCode& one : code.triggers) {
+    code.transactions[one.transaction].is_trigger = true;
+    if (one.not_due != kNoReason) code.not_due = one.not_due;
+  }
   for (TransactionCode& one : code.transactions) {
     FindParents(&one.loops);
     FindUses(code, tables, &one);

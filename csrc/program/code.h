@@ -211,6 +211,7 @@ struct TriggerCode {
   TableId table;           // whose rows start it; kNoTable: none
   uint32_t number;         // of a session: which of those over the table
   uint32_t column;         // its first column: start, end, then the parts of the key
+  ReasonId not_due;        // why a firing was none after all: its window is empty; kNoReason: it never is
 };
 inline constexpr TableId kNoTable = 0xFFFFFFFFu;
 
@@ -218,6 +219,7 @@ struct Code {
   std::vector<UsedColumn> columns;  // of the event; then what triggers have in their place
   size_t event_columns = 0;
   std::vector<TriggerCode> triggers;    // in the order of definition
+  ReasonId not_due = kNoReason;         // of those that have one; found by Decode
   std::vector<uint32_t> order_columns;  // used columns of the order key
   std::vector<ReasonId> order_reasons;  // `null: <column>` for each of them
   std::vector<Site> sites;

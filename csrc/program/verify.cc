@@ -216,6 +216,13 @@ void CheckTriggers(const Code& code, std::span<const TableSpec* const> tables) {
           "a trigger's column is not there");
     for (size_t i = 0; i < kinds.size(); ++i)
       Check(code.columns[one.column + i].kind == kinds[i], "a trigger's column has another type");
+    Check(one.not_due < code.reasons.size(), "a trigger's reason is not there");
+    Check(one.not_due == kNoReason || std::ranges::all_of(code.triggers,
+                                                          [&](const TriggerCode& other) {
+                                                            return other.not_due == kNoReason ||
+                                                                   other.not_due == one.not_due;
+                                                          }),
+          "triggers are not due for different reasons");
   }
 }
 

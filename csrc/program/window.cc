@@ -30,7 +30,6 @@ void WindowReader::Begin(const WindowCode& window, uint32_t offset, int64_t now,
   ranges_.clear();
   several_ = rows > 1;
   ++window_;
-  made_.Reset();
 }
 
 void WindowReader::Add(History* history, Slot slot) {

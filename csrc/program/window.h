@@ -39,12 +39,6 @@ class WindowReader {
   // Versions older than this are not in the window; of one row at most so many are.
   int64_t start() const { return start_; }
   int64_t rows_most() const { return window_code_->by == WindowBy::kRows ? window_code_->size : INT64_MAX; }
-  // Room for versions that are put together for this window only, and for numbers on the way there.
-  uint8_t* Allocate(uint64_t bytes) { return reinterpret_cast<uint8_t*>(made_.Allocate((bytes + 7) / 8 * 8)); }
-  std::vector<uint32_t>& Numbers() {
-    numbers_.clear();
-    return numbers_;
-  }
   // The aggregate. Values of a window for a user function are put into the arena.
   Failure Read(Arena* values, Value* out, uint8_t* null);
 
@@ -92,8 +86,6 @@ class WindowReader {
   bool recompute_ = false;
   uint64_t window_ = 0;        // how many there were
   std::vector<uint64_t> met_;  // by row: the last window that it was in
-  Arena made_;
-  std::vector<uint32_t> numbers_;
   std::vector<Range> ranges_;
   std::vector<std::pair<Stamp, uint32_t>> order_;
   std::vector<std::pair<Stamp, const uint8_t*>> cells_;

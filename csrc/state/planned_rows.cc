@@ -38,6 +38,66 @@ void BatchVersions::Restart() {
   if (total > UINT32_MAX) throw std::length_error("the versions of a batch take more than 32 GiB");
   words_.Resize(total);
   for (Arena& arena : strings_) arena.Reset();
+  reads_windows_ = graph.reads_windows;
+  if (reads_windows_) PrepareWindows();
+}
+
+// Room for as many versions of a row as it has writes.
+void BatchVersions::PrepareWindows() {
+  const morphspark::Graph& graph = *graph_;
+  const Access accesses = graph.accesses();
+  left_.Resize(accesses);
+  const auto leaves = [&](Access access) {
+    return (graph.flags[access] & Graph::kWrites) && tables_[graph.table[access]]->history() != nullptr;
+  };
+  for (Access access = 0; access < accesses; ++access) {
+    if (!leaves(access)) continue;
+    const Access previous = graph.previous[access];
+    left_[access].count = previous == kBase ? 1 : left_[previous].count + 1;
+  }
+  uint64_t total = 0;
+  for (Access access = accesses; access-- > 0;) {
+    if (!leaves(access)) continue;
+    if (!(graph.flags[access] & Graph::kSuperseded)) {  // the last write of its row
+      left_[access].area = total;
+      total += uint64_t{left_[access].count} * (tables_[graph.table[access]]->history()->stride() / sizeof(uint64_t));
+    }
+    if (graph.previous[access] != kBase) left_[graph.previous[access]].area = left_[access].area;
+  }
+  areas_.Resize(total);
+}
+
+// A write is settled: the versions of its row are those behind the write before, and perhaps its own.
+void BatchVersions::Leave(Access access, bool own) {
+  const Table& table = *tables_[graph_->table[access]];
+  const History* const history = table.history();
+  if (history == nullptr) return;
+  const Access previous = graph_->previous[access];
+  Left& left = left_[access];
+  const Left before =
+      previous == kBase ? Left{.area = left.area, .count = 0, .first = 0, .cut = false} : left_[previous];
+  left.count = before.count;
+  left.first = before.first;
+  left.cut = before.cut;
+  const uint8_t state = state_[access];
+  if (!own || !(state & kOwned)) return;
+  if (state & kCut) {
+    left.first = before.count;
+    left.cut = true;
+  }
+  if (!(state & kExists)) return;
+  const int64_t time = TimeOf(access);
+  const Stamp stamp = StampOf(access);
+  auto* const version =
+      reinterpret_cast<uint8_t*>(areas_.data() + left.area) + uint64_t{left.count} * history->stride();
+  std::memcpy(version, &time, sizeof(time));
+  std::memcpy(version + sizeof(time), &stamp, sizeof(stamp));
+  const std::vector<Kind>& columns = table.spec().columns;
+  for (ColumnId column = 0; column < columns.size(); ++column) {
+    const uint64_t* const cell = words_.data() + image_[access] + table.image().offset(column);
+    std::memcpy(version + history->offset(column), cell, StoredWidth(columns[column]));
+  }
+  ++left.count;
 }
 
 void BatchVersions::StartFromTables() { std::fill(source_.begin(), source_.end(), kBase); }
@@ -137,6 +197,7 @@ void BatchVersions::SettleRoaming(bool committed) {
 
 void BatchVersions::Publish(Access access, bool own) {
   const Access previous = graph_->previous[access];
+  if (reads_windows_) Leave(access, own);
   if (own && (state_[access] & kOwned)) {
     source_[access] = access;
   } else {
@@ -215,38 +276,25 @@ void BatchVersions::Install() {
 }
 
 uint64_t BatchVersions::bytes() const {
-  uint64_t bytes = image_.bytes() + state_.bytes() + source_.bytes() + words_.bytes();
+  uint64_t bytes = image_.bytes() + state_.bytes() + source_.bytes() + words_.bytes() + left_.bytes() + areas_.bytes();
   for (const Arena& arena : strings_) bytes += arena.reserved();
   return bytes;
 }
 
-// A transaction waits for the latest earlier write of its row, and that one for the write before it: all are settled.
-// Times only grow along the row's versions, so the way back ends where the window begins.
+// A transaction waits for the latest earlier write of its row, and that one for the write before it: all are settled,
+// and what they left lies side by side. Times only grow along it, so often nothing older is needed.
 void PlannedRows::AddVersions(TableId table, ColumnId column, RowHandle row, WindowReader* reader) const {
-  Table& stored = *versions_->tables_[table];
-  std::vector<uint32_t>& left = reader->Numbers();  // accesses that left a version, the newest first
-  bool more = true;
-  for (Access at = Graph().previous[row]; at != kBase && more; at = Graph().previous[at]) {
-    if (versions_->source_[at] != at) continue;
-    if (versions_->state_[at] & BatchVersions::kExists) left.push_back(at);
-    more = !(versions_->state_[at] & BatchVersions::kCut) && versions_->TimeOf(at) >= reader->start() &&
-           static_cast<int64_t>(left.size()) < reader->rows_most();
-  }
-  if (more) reader->Add(stored.history(), Graph().slot[row]);
-  if (left.empty()) return;
-  constexpr uint32_t kOffset = 16, kStride = kOffset + sizeof(Bytes);  // time and stamp, then the column
-  const auto count = static_cast<uint32_t>(left.size());
-  uint8_t* version = reader->Allocate(uint64_t{count} * kStride);
-  const VersionList list{version, count, kStride};
-  for (uint32_t i = count; i-- > 0; version += kStride) {
-    const int64_t time = versions_->TimeOf(left[i]);
-    const Stamp stamp = versions_->StampOf(left[i]);
-    std::memcpy(version, &time, sizeof(time));
-    std::memcpy(version + sizeof(time), &stamp, sizeof(stamp));
-    const uint64_t* cell = Image(left[i]) + stored.image().offset(column);
-    std::memcpy(version + kOffset, cell, StoredWidth(stored.spec().columns[column]));
-  }
-  reader->Add(list, kOffset);
+  History* const history = versions_->tables_[table]->history();
+  const Access previous = Graph().previous[row];
+  if (previous == kBase) return reader->Add(history, Graph().slot[row]);
+  const BatchVersions::Left& left = versions_->left_[previous];
+  const auto* const area = reinterpret_cast<const uint8_t*>(versions_->areas_.data() + left.area);
+  const uint32_t stride = history->stride();
+  const VersionList list{area + uint64_t{left.first} * stride, left.count - left.first, stride};
+  const bool enough = list.count > 0 && (VersionList::Time(list.at(0)) < reader->start() ||
+                                         static_cast<int64_t>(list.count) >= reader->rows_most());
+  if (!left.cut && !enough) reader->Add(history, Graph().slot[row]);
+  if (list.count > 0) reader->Add(list, history->offset(column));
 }
 
 void PlannedRows::Own(TableId table, RowHandle row) {

@@ -75,6 +75,17 @@ class BatchVersions {
   static constexpr uint8_t kExists = 2;  // and a row, not the lack of one
   static constexpr uint8_t kCut = 4;     // the row was deleted on the way
 
+  // What windows of this batch read, where there are some: versions of a row side by side, in the order of its writes.
+  // A write waits for the one before it, so when it is settled its place is known.
+  struct Left {
+    uint64_t area;   // where the row's versions begin, in words
+    uint32_t count;  // how many there are behind this write
+    uint32_t first;  // those before it were hidden by a deletion
+    bool cut;        // as is what the table has kept
+  };
+  void PrepareWindows();
+  void Leave(Access access, bool own);
+
   void PrefetchInstalled(Access access) const;
   void LeaveVersions();
   Stamp StampOf(Access access) const {
@@ -101,6 +112,9 @@ class BatchVersions {
   Scratch<uint8_t> state_;       // by access
   Scratch<Access> source_;       // by settled access: whose image its successors read; kBase: the table's row
   Scratch<uint64_t> words_;
+  bool reads_windows_ = false;
+  Scratch<Left> left_;          // by access that writes to a table that keeps versions; if windows are read
+  Scratch<uint64_t> areas_;     // versions, as those of the table's history
   std::vector<Arena> strings_;  // by worker: what images point to
 };
 
