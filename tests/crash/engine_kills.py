@@ -53,7 +53,7 @@ def kill_engines(folder, count, seed):
         config = CONFIGS[life % len(CONFIGS)]
         Life(folder / str(life), {"threads": 1, **config}, life % 3 == 2, oracle, tally, places).run()
         life += 1
-    if count >= len(places.names) * 10:  # named ones are every second, and not all come to pass
+    if count >= len(places.names) * 4:  # named ones are every second, and not all come to pass
         assert tally.places() >= set(NAMES), f"never killed at {set(NAMES) - tally.places()}"
     folder.rmdir()
     return tally
@@ -64,19 +64,31 @@ class Places:
 
     def __init__(self, seed):
         self._random = random.Random(seed)
-        self.names = list(NAMES)
+        self.names = list(NAMES)  # the one that waits longest first
         self._turn = 0
 
-    def next(self):
-        """What to tell the tally, the failpoint to arm, and the seconds after which to kill; one of both is None."""
+    def next(self, early):
+        """What to tell the tally, the failpoint to arm, and the seconds after which to kill; one of both is None.
+
+        `early`: outputs are written before their epoch has ended.
+        """
         self._turn += 1
         if self._turn % 2:
-            name = self.names[self._turn // 2 % len(self.names)]
+            name = next(one for one in self.names if early or one != "output.part")
+            self._move(name, len(self.names))
             group = NTH_MAX.get(name) or NTH_MAX.get(name.split(".")[0]) or 12
             return name, f"{name}:kill:{self._random.randint(1, group)}", None
         if self._turn % 4:
             return ANYWHERE, f"any:kill:{self._random.randint(1, 150)}", None
         return TIMED, None, self._random.uniform(0, 0.15)
+
+    def not_reached(self, name):
+        if name in self.names:
+            self._move(name, 0)  # at once again: nobody was killed there
+
+    def _move(self, name, place):
+        self.names.remove(name)
+        self.names.insert(place, name)
 
 
 class Life:
@@ -85,14 +97,17 @@ class Life:
     def __init__(self, path, config, ahead, oracle, tally, places):
         self._path, self._config, self._ahead = path, ms.Config(**config), ahead
         self._oracle, self._tally, self._places = oracle, tally, places
+        self._early = self._config.punctuation != "auto"
         self._done = 0  # steps that were acknowledged
         self._in_doubt = 0  # steps that may have been committed besides
 
     def run(self):
         while self._done < len(STEPS):
-            where, failpoint, seconds = self._places.next() if self._tally.left > 0 else ("", None, None)
+            where, failpoint, seconds = self._places.next(self._early) if self._tally.left > 0 else ("", None, None)
             if self._child(failpoint, seconds):
                 self._tally.kill(where)
+            else:
+                self._places.not_reached(where)
         self._check_end()
         self._tally.lives += 1
         shutil.rmtree(self._path)
@@ -134,7 +149,7 @@ class Life:
             os._exit(status)  # nothing of the parent's is cleaned up here
 
     def _live(self, tell):
-        if self._config.punctuation != "auto":
+        if self._early:
             early.write_always()  # in this child
         with APP.open(self._path / "state", self._config) as engine:
             done = self._find(engine)
