@@ -18,7 +18,8 @@ std::vector<Access> FirstOfUses(const PlanInput& input, const Graph& graph, Task
   for (const SiteUse& use : code.uses) {
     const Site& site = input.code.sites[use.site];
     const BatchRow row = input.order.Row(graph.begin + task);
-    first.push_back(first.back() + (site.of_element ? static_cast<Access>(Elements(input.columns, site, row).size) : 1));
+    first.push_back(first.back() +
+                    (site.of_element ? static_cast<Access>(Elements(input.columns, site, row).size) : 1));
   }
   return first;
 }
