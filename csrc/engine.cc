@@ -263,6 +263,16 @@ void Engine::Look(const EpochInput& input, const Order& order, int64_t draw_max,
   Graph graph;
   planner.Plan(plan, 0, order.running, &pool_, &graph);
   explanation->shape = ShapeOf(plan, graph);
+  // Firings will most likely be among the events. Of transactions that can be foreseen nobody knows yet whether they
+  // will roam.
+  const bool fires = std::ranges::any_of(
+      code.transactions, [](const TransactionCode& one) { return one.is_trigger && !one.windows.empty(); });
+  const bool whole = graph.reads_windows || fires || (!graph.roamers.empty() && !Foreseer::CanLook(code));
+  Adviser::Advice& advice = explanation->advice;
+  if (whole && RunsInParts(advice.strategy, input.nested)) {
+    advice.why = Why::kWhole;
+    advice.strategy = InWhole(advice.strategy);
+  }
   if (order.running > draw_max) return;
   for (Task task = 0; task < graph.tasks; ++task) {
     explanation->types.push_back(task < order.keyed ? transactions_[order.Row(task)] : kUnmatched);
@@ -353,8 +363,8 @@ Status Engine::RunBatch(const EpochInput& input, const Piece& piece, BatchReport
   }
   report->seconds = clock.Lap();
   for (int64_t position = begin; position < end; ++position) {
-    const bool aborted = verdicts_.status[position] == TransactionStatus::kAborted;
-    report->aborted += aborted && verdicts_.reason[position] != input.code->not_due;
+    if (verdicts_.status[position] != TransactionStatus::kAborted) continue;
+    ++(verdicts_.reason[position] == input.code->not_due ? report->not_due : report->aborted);
   }
   return Status::Ok();
 }

@@ -78,7 +78,7 @@ struct EpochResult {
 struct EpochExplanation {
   bool plannable = true;  // else it runs in order, whatever the graph
   GraphShape shape;
-  Adviser::Advice advice;             // of `auto`
+  Adviser::Advice advice;
   std::vector<TransactionId> types;   // by position; small epochs only
   std::vector<uint8_t> alone;         // by position: it computes keys; small epochs only
   std::vector<DrawnAccess> accesses;  // small epochs only

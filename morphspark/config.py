@@ -37,11 +37,11 @@ class Config:
         if self.threads is not None:
             _check_count("threads", self.threads, 1, 1024)
         if self.punctuation != "auto":
-            _check_count("punctuation", self.punctuation, 1)
+            _check_count("punctuation", self.punctuation, 1, or_auto=True)
         if self.log not in LOGS:
             raise ConfigError(f"log={self.log!r}: expected one of {', '.join(LOGS)}")
         if self.snapshot_every != "auto":
-            _check_count("snapshot_every", self.snapshot_every, 1)
+            _check_count("snapshot_every", self.snapshot_every, 1, or_auto=True)
         for name in ("observe", "fsync"):
             if not isinstance(getattr(self, name), bool):
                 raise ConfigError(f"{name}={getattr(self, name)!r}: expected true or false")
@@ -97,8 +97,8 @@ def _from_text(value: Any) -> Any:
     return value
 
 
-def _check_count(name: str, value: Any, smallest: int, largest: int | None = None) -> None:
+def _check_count(name: str, value: Any, smallest: int, largest: int | None = None, or_auto: bool = False) -> None:
     bounds = f"from {smallest} to {largest}" if largest else f"of at least {smallest}"
     whole = isinstance(value, int) and not isinstance(value, bool)
     if not whole or value < smallest or (largest is not None and value > largest):
-        raise ConfigError(f"{name}={value!r}: expected a whole number {bounds}")
+        raise ConfigError(f"{name}={value!r}: expected a whole number {bounds}{', or auto' if or_auto else ''}")

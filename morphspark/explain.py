@@ -21,7 +21,7 @@ UNPLANNED = "not planned: events run one by one (serial)"
 NO_TYPE = 0xFFFF
 _CELL_W, _CELL_H, _GAP_X, _GAP_Y = 132, 34, 16, 36
 _KINDS = {
-    "TD": ("#555", "", "waits for the latest earlier write of its row"),
+    "TD": ("#555555", "", "waits for the latest earlier write of its row"),
     "PD": ("#b5482a", "5,3", "waits for the latest earlier write of a row that its value, condition or key reads"),
     "LD": ("#7a9a3a", "1,3", "aborts together with it"),
 }  # colour, dashes, what an edge says
@@ -56,12 +56,7 @@ class Explanation:
 
     @property
     def decision(self) -> str:
-        if self.counts is None or not self.counts["plannable"]:
-            return "serial"
-        configured = self._config.strategy
-        if not isinstance(configured, str):
-            return "nested"
-        return str(self.counts["strategy"]) if configured == "auto" else configured
+        return "serial" if self.counts is None else str(self.counts["strategy"])
 
     def __str__(self) -> str:
         found = self.counts
@@ -111,12 +106,11 @@ class Explanation:
     def _why(self) -> str:
         assert self.counts is not None
         why = str(self.counts["why"])
-        if not self.counts["plannable"]:
+        configured = self._config.strategy
+        if not isinstance(configured, str) and self.counts["plannable"]:
+            return f"{why}: {', '.join(f'{name} {one}' for name, one in configured.items())}"
+        if configured != "auto" or not self.counts["plannable"]:
             return why
-        if self._config.strategy != "auto":
-            configured = self._config.strategy
-            each = "" if isinstance(configured, str) else ", ".join(f"{k} {v}" for k, v in configured.items())
-            return f"configured: {each}" if each else "configured"
         predicted, known = self.counts["predicted_ms"], self.counts["inputs"]
         words = [f"{why}; in batches of {self.counts['batch']:,}"]
         if predicted:

@@ -45,6 +45,25 @@ def test_a_row_named_twice_is_one_operation(chain):
     assert (counts["operations"], counts["aliases"]) == (1, 1)
 
 
+def test_chains_are_rows_with_operations():
+    """Whoever uses no row is in no chain, and a list's rows are chains of their own."""
+    app = ms.App("chains", order_by="i", events={"i": "int64", "items": "list<int64>"})
+    t = app.table("t", key="int64", columns={"v": "int64"}, default={"v": 0})
+
+    @app.on(i=[1, 2])
+    def spread(e):
+        for item in ms.each(e.items):
+            t[item].v += 1
+
+    @app.on(i=3)
+    def nothing(e):
+        return {"r": e.i}
+
+    with app.open() as engine:
+        counts = engine.explain(pa.table({"i": [1, 2, 3, 4], "items": [[1, 2, 2], [2, 3], [4], [5]]})).counts
+    assert (counts["operations"], counts["chains"], counts["longest_chain"]) == (4, 3, 2)
+
+
 def test_work_and_span_bound_the_speedup(chain):
     with chain.open() as engine:
         serial = engine.explain(EVENTS)
@@ -227,6 +246,57 @@ def test_a_look_at_a_whole_batch_finds_what_its_graph_has(name):
     assert inputs["operation_span"] * operations == pytest.approx(counts["span"])
     assert inputs["transaction_span"] * operations == pytest.approx(counts["transaction_span"])
     assert (inputs["cyclic"] > 0) == (counts["merged_chains"] > 0)
+
+
+@pytest.mark.parametrize("name", ["ns-explore/f-schedule/l-abort", "s-explore-bfs/c-schedule/e-abort", "tstream"])
+@pytest.mark.parametrize("fires", [False, True])
+def test_what_is_explained_is_what_runs(name, fires):
+    """Windows, of events or of firings, need whole transactions, whatever was configured."""
+    app = ms.App("windows", order_by="ts", events={"ts": "int64", "k": "int64"})
+    t = app.table("t", key="int64", columns={"v": "int64"}, default={"v": 0}, retain=10)
+
+    @app.on()
+    def put(e):
+        t[e.k].v += 1
+        return {} if fires else {"sum": t[e.k].over(10).v.sum()}
+
+    if fires:
+
+        @app.every(2, window=4, each=t)
+        def fired(w):
+            return {"sum": t[w.key].over(4).v.sum()}
+
+    events = pa.table({"ts": list(range(12)), "k": [1, 2, 3] * 4})
+    with app.open(config=ms.Config(strategy=name)) as engine:
+        explained = engine.explain(events)
+        engine.process(events)
+        (batch,) = engine.metrics[-1]["batches"]
+    assert (explained.decision, explained.counts["why"]) == (batch["strategy"], batch["why"])
+    assert "t-schedule" in batch["strategy"] and batch["why"] in str(explained)
+
+
+def test_firings_that_were_none_are_no_events():
+    """A row that nobody wrote after all is planned to fire, and does not."""
+    app = ms.App("none", order_by="ts", events={"ts": "int64", "k": "int64"})
+    t = app.table("t", key="int64", columns={"v": "int64"}, default={"v": 0})
+
+    @app.on()
+    def put(e):
+        t[e.k].v += 1
+        ms.require(e.k > 1, "small")
+
+    @app.every(2, window=4, each=t)
+    def fired(w):
+        return {"end": w.end}
+
+    for name in ("serial", "s-explore-bfs/t-schedule/e-abort"):
+        with app.open(config=ms.Config(strategy=name)) as engine:
+            result = engine.process(pa.table({"ts": [0, 1, 3, 4], "k": [1, 2, 1, 1]}))
+            record = engine.metrics[-1]
+        assert result.num_rows == 4 + 2  # 2 at boundaries 2 and 4
+        assert sum(one["events"] for one in record["batches"]) == 6
+        assert sum(one["not_due"] for one in record["batches"]) == 2
+        assert sum(one["aborted"] for one in record["batches"]) == record["aborted"] == 3
 
 
 def test_auto_says_why():

@@ -43,17 +43,25 @@ class TimedCrew : public Crew {
   std::vector<Spent> seconds_;
 };
 
-// Are units of the strategy parts of transactions?
+}  // namespace
+
 bool RunsInParts(const Strategy& strategy, std::span<const Strategy> nested) {
   return strategy.scheme == Scheme::kTstream || strategy.cuts() ||
          (strategy.scheme == Scheme::kNested && std::ranges::any_of(nested, &Strategy::cuts));
 }
 
-}  // namespace
+Strategy InWhole(Strategy strategy) {
+  if (strategy.scheme == Scheme::kTstream || strategy.cuts()) {
+    strategy.scheme = Scheme::kExplore;
+    strategy.unit = Unit::kTransaction;
+  }
+  return strategy;
+}
 
 void BatchReport::Add(const BatchReport& other) {
   transactions += other.transactions;
   aborted += other.aborted;
+  not_due += other.not_due;
   predicted += other.predicted;
   seconds += other.seconds;
   accesses += other.accesses;
@@ -238,8 +246,7 @@ void PlannedRun::Explore(const Strategy& strategy, const Input& input, ThreadPoo
   const bool whole = !graph_.roamers.empty() || graph_.reads_windows;
   if (whole && RunsInParts(strategy, input.nested)) report->why = static_cast<uint32_t>(Why::kWhole);
   if (whole && (strategy.scheme == Scheme::kTstream || strategy.cuts())) {
-    report->strategy.scheme = Scheme::kExplore;
-    report->strategy.unit = Unit::kTransaction;
+    report->strategy = InWhole(strategy);
     TransactionCrew crew(batch, workers);
     run_transactions(strategy.exploration, &crew);
   } else if (strategy.scheme == Scheme::kTstream) {

@@ -29,6 +29,7 @@ struct BatchReport {
   Strategy strategy;
   int64_t begin = 0, transactions = 0;
   int64_t aborted = 0;
+  int64_t not_due = 0;   // firings that were planned and found their windows empty: in `transactions`, in nothing else
   double predicted = 0;  // seconds; 0: no prediction was made
   double seconds = 0;    // from the first look to the last version, on the clock
   uint32_t why = 0;      // see adviser.h
@@ -50,6 +51,11 @@ struct BatchReport {
   bool RanAs(const BatchReport& other) const { return strategy == other.strategy && why == other.why; }
   void Add(const BatchReport& other);
 };
+
+// Are units of the strategy parts of transactions?
+bool RunsInParts(const Strategy& strategy, std::span<const Strategy> nested);
+// What stands in for such a strategy where transactions must run as a whole: see PlannedRun::Explore.
+Strategy InWhole(Strategy strategy);
 
 class PlannedRun {
  public:

@@ -18,7 +18,8 @@ std::vector<Access> FirstOfUses(const PlanInput& input, const Graph& graph, Task
   for (const SiteUse& use : code.uses) {
     const Site& site = input.code.sites[use.site];
     const BatchRow row = input.order.Row(graph.begin + task);
-    first.push_back(first.back() + (site.of_element ? static_cast<Access>(Elements(input.columns, site, row).size) : 1));
+    first.push_back(first.back() +
+                    (site.of_element ? static_cast<Access>(Elements(input.columns, site, row).size) : 1));
   }
   return first;
 }
@@ -92,6 +93,18 @@ void CountOperations(const PlanInput& input, const Graph& graph, const CodeOf& c
   }
 }
 
+// A chain is all operations on a row.
+void CountChains(const Graph& graph, GraphShape* shape) {
+  std::vector<int64_t> length(graph.accesses());  // of a row's operations up to this one
+  for (Access access = 0; access < graph.accesses(); ++access) {
+    if (!IsOperation(graph, access)) continue;
+    const Access earlier = graph.earlier[access];
+    length[access] = earlier == kBase ? 1 : length[earlier] + 1;
+    shape->chains += earlier == kBase;
+    shape->longest_chain = std::max(shape->longest_chain, length[access]);
+  }
+}
+
 }  // namespace
 
 GraphShape ShapeOf(const PlanInput& input, const Graph& graph) {
@@ -116,11 +129,8 @@ GraphShape ShapeOf(const PlanInput& input, const Graph& graph) {
   FindOperations(graph, code_of, &operations);
   const std::vector<int64_t> weights = WeightOfNodes(graph, operations, code_of);
   shape.span = HeaviestPath(operations.nodes, [&](UnitId node) { return weights[node]; });
+  CountChains(graph, &shape);
   ChainGraph chains;
-  FindRawChains(graph, operations, &chains);
-  shape.chains = chains.rows;
-  for (uint32_t chain = 0; chain < chains.rows; ++chain)
-    shape.longest_chain = std::max<int64_t>(shape.longest_chain, chains.first[chain + 1] - chains.first[chain]);
   FindChains(graph, operations, [](Node) { return true; }, &chains);
   shape.merged_chains = chains.merged;
   return shape;

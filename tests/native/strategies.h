@@ -17,7 +17,8 @@ inline std::vector<Strategy> Explorations() {
       for (Abort abort : {Abort::kEager, Abort::kLazy}) all.push_back({Scheme::kExplore, exploration, unit, abort});
     }
   }
-  all.push_back({Scheme::kExplore, Exploration::kBfs, Unit::kStratum});
+  for (Abort abort : {Abort::kEager, Abort::kLazy})
+    all.push_back({Scheme::kExplore, Exploration::kBfs, Unit::kStratum, abort});
   return all;
 }
 
