@@ -43,7 +43,9 @@ class Between(Reading):
             batch = call_batch(program, columns, before.types, self.config)
             bound = bind(program, batch.types)
             try:
-                here = Progress(before.progress.epoch, clock=before.progress.watermark)
+                reached = before.progress.watermark
+                time = reached if isinstance(reached, int) else None  # a string tells no time, nor needs a window one
+                here = Progress(before.progress.epoch, clock=time)
                 outcome = self._core.execute(bound, batch, here, "admit", self._moment_between(before.progress))
                 self._check_state_size()
                 found = {name: column[0].as_py() for name, column in outcome.columns.items()}

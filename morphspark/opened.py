@@ -7,6 +7,7 @@ epochs (engine.py), each a class on top of the one before.
 from __future__ import annotations
 
 import contextlib
+import logging
 import operator
 import os
 import threading
@@ -32,11 +33,13 @@ from .durable.records import Bind
 from .durable.recovery import MakeCore, Recovered, replay
 from .durable.store import Store, open_store
 from .durable.workers import Workers
-from .errors import ClosedError, ConfigError, EpochError, LimitError, SchemaError
+from .errors import ClosedError, ConfigError, EpochError, LimitError, SchemaError, StateError
 from .metrics import Metrics
 from .program import TableSpec, declared
 from .strategy import check_names
 from .types import Type
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -247,20 +250,33 @@ class Opened:
 
     def _catch_up(self, history: History) -> None:
         """Apply what was written since; start over where that can't be: the log was cut, or the app has changed."""
-        known = self._visible()
-        more = read_more(history)
-        evolved = any(isinstance(one.body, Bind) and one.body.program != self.program for one in more)
-        if self._half_read or not more or evolved:
-            self._history, state = open_to_read(history.store, self.program, self.config, self._make_core)
-            self._core.close()
-        else:
-            state = Recovered(self._core, history.bind(), known.progress, known.types)
-            self._half_read = True
-            replay(state, history.store, more, self._make_core, self.config)
-            for record in more:
-                history.add(record)
+        try:
+            if not self._half_read and self._follow(history):
+                return
+        except (StateError, FileNotFoundError) as error:
+            # A writer's retention may have deleted what was listed. If it is damaged, it is found to be so again.
+            log.info("what was written since can't be applied, so all is read anew: %s", error)
+        self._history, state = open_to_read(history.store, self.program, self.config, self._make_core)
+        self._core.close()
         self._start(state)
         self._half_read = False
+
+    def _follow(self, history: History) -> bool:
+        """Apply the records that were added; False if that is not enough."""
+        more = read_more(history)
+        if more is None or any(isinstance(one.body, Bind) and one.body.program != self.program for one in more):
+            return False
+        if not more:
+            return True
+        known = self._visible()
+        state = Recovered(self._core, history.bind(), known.progress, known.types)
+        self._half_read = True
+        replay(state, history.store, more, self._make_core, self.config)
+        for record in more:
+            history.add(record)
+        self._start(state)
+        self._half_read = False
+        return True
 
     # -- for all that executes
 

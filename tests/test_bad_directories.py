@@ -247,6 +247,20 @@ def test_a_damaged_snapshot_is_left_out_while_the_log_says_the_same(path, caplog
     refused(path, f"{file} is cut")
 
 
+def test_all_snapshots_are_damaged(tmp_path):
+    with APP.open(tmp_path, ms.Config(retain_epochs=99)) as engine:
+        for number, step in enumerate(steps(9)):
+            step.do(engine)
+            if number % 3 == 2:
+                engine.snapshot()
+    snapshots = of_kind(tmp_path, "snapshot")
+    assert len(snapshots) > 2
+    for one in snapshots:
+        (tmp_path / one.body.rows.name).write_bytes(b"")
+    with APP.open(tmp_path) as engine:
+        check(engine, truths(APP, 9)[12 + 1])
+
+
 def test_a_checksum_that_fits_arrow_that_does_not(path):
     """Somebody wrote a file and a record that agree: what is inside is still looked at in full."""
     record = of_kind(path, "epoch")[-1]
@@ -302,8 +316,9 @@ def test_symbolic_links_are_not_followed(path, tmp_path):
     shutil.move(path / "data", tmp_path / "data")
     (path / "data").symlink_to(tmp_path / "data")
     before = content(path)
-    with pytest.raises(ms.StateError, match="data is a symbolic link"):
-        APP.open(path, CONFIG)
+    for options in ({}, {"read_only": True}):
+        with pytest.raises(ms.StateError, match="data is a symbolic link"):
+            APP.open(path, CONFIG, **options)
     assert content(path) == before
 
 

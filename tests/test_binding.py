@@ -114,6 +114,42 @@ def test_added_tables_and_columns(path):
     assert StateDirectory(path).verify() == []
 
 
+def ordered(*names, retain=None, more=()):
+    app = ms.App("shop", order_by="ts")
+    sums = app.table("sums", key="string", columns={"total": "int64"}, default={"total": 0}, retain=retain)
+    for one in more:
+        app.table(one, key="int64", columns={"n": "int64"}, default={"n": 3})
+
+    def one(e):
+        sums[e.key].total += 1
+
+    def two(e):
+        sums[e.key].total += 2
+
+    for name in names:
+        app.on()({"one": one, "two": two}[name])
+    return app
+
+
+@pytest.mark.parametrize("more", [[], ["extra"]])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"names": ["two", "one"]}, "the transactions have another order"),
+        ({"retain": 20}, "table 'sums' retains 20, not 10"),
+        ({"retain": None}, "table 'sums' retains what windows need, not 10"),
+    ],
+)
+def test_new_tables_hide_no_other_change(tmp_path, change, message, more):
+    given = {"names": ["one", "two"], "retain": 10, "more": more, **change}
+    app = ordered(*given.pop("names"), **given)
+    with ordered("one", "two", retain=10).open(tmp_path) as engine:
+        engine.process(EVENTS)
+    with pytest.raises(ms.StateError, match=message + ".*evolve='program'"):
+        app.open(tmp_path, evolve="tables")
+    app.open(tmp_path, evolve="program").close()
+
+
 def test_a_changed_program(path):
     with build(factor=100, more=["extra"], bonus=True).open(path, evolve="program") as engine:
         engine.process(EVENTS)

@@ -73,6 +73,22 @@ def test_the_function_itself(tmp_path):
         assert sorted(engine.table(accounts).to_arrow()["balance"].to_pylist()) == [-5, 5]
 
 
+@pytest.mark.parametrize("order", [["a", "b"], [Decimal("1.5"), Decimal("2.5")], [1, 2]])
+@pytest.mark.parametrize("opened", [lambda app, path: app.open(path), lambda app, _: open_reference(app)])
+def test_whatever_the_order_is(tmp_path, order, opened):
+    app = ms.App("ordered", order_by="at")
+    counts = app.table("counts", key="int64", columns={"n": "int64"}, default={"n": 0})
+
+    @app.on()
+    def count(e):
+        counts[e.key].n += 1
+        return {"sum": counts[e.key].over(rows=2).n.sum()}
+
+    with opened(app, tmp_path) as engine:
+        engine.process(pa.table({"at": order, "key": [1, 1]}))
+        assert engine.call(count, key=1).columns == {"sum": 3}
+
+
 def test_an_ad_hoc_function(engine, ledger):
     accounts = ms.app.Table(ledger.program.table("accounts"))
 

@@ -144,6 +144,31 @@ def test_shares_make_up_the_table(trades, tmp_path, monkeypatch, share_rows):
     assert (max(counts) > 2) == (share_rows < 1000)
 
 
+@pytest.mark.parametrize("share_rows", [1, 1000])
+def test_rows_that_keep_versions_come_once(tmp_path, monkeypatch, share_rows):
+    """A snapshot of such a table has every version."""
+    monkeypatch.setattr(shares, "SHARE_ROWS", share_rows)
+    app = ms.App("speeds", order_by="ts")
+    speeds = app.table("speeds", key="int64", columns={"speed": "int64"}, default={"speed": 0})
+
+    @app.on()
+    def see(e):
+        speeds[e.key].speed = e.ts
+        return {"sum": speeds[e.key].over(100).speed.sum()}
+
+    with app.open(tmp_path, ms.Config(log="delta")) as engine:
+        for epoch in range(4):
+            engine.process(pa.table({"ts": range(epoch * 10, epoch * 10 + 6), "key": [0, 1, 2, 0, 1, 0]}))
+            if epoch == 1:
+                engine.snapshot()
+    state = StateDirectory(tmp_path)
+    for epoch in state.epochs:
+        planned = shares.plan_shares(state.history, state.history.of_epoch(epoch).number, "speeds")
+        found = [batch for one in planned for batch in shares.read_share(state.store, one)]
+        wanted = state.table("speeds", epoch)
+        assert_same(sorted_rows(pa.Table.from_batches(found, wanted.schema)), sorted_rows(wanted))
+
+
 def test_a_table_that_got_a_column_is_recovered_whole(spark, tmp_path):
     def build(columns):
         app = ms.App("grows")

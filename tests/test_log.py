@@ -10,6 +10,7 @@ import pytest
 from durable_story import build, check, events, state, steps, truths
 
 import morphspark as ms
+from morphspark import opened
 from morphspark.durable.directory import StateDirectory
 from morphspark.durable.history import read_history
 from morphspark.durable.records import Record, decode_record
@@ -257,6 +258,37 @@ def test_a_reader_that_slept_for_long(tmp_path):
         assert records(tmp_path)[0].number > 6
         assert reader.refresh() == 20
         check(reader, TRUTHS[-1])
+
+
+def test_a_reader_that_finds_nothing_new_reads_nothing(tmp_path, monkeypatch):
+    with run(tmp_path, ms.Config(), last=4) as writer, APP.open(tmp_path, read_only=True) as reader:
+        with monkeypatch.context() as patch:
+            patch.setattr(opened, "open_to_read", lambda *_: pytest.fail("all was read anew"))
+            assert reader.refresh() == writer.epoch
+        check(reader, TRUTHS[4])
+
+
+@pytest.mark.parametrize("gone", ["record", "data"])
+def test_what_a_reader_listed_is_deleted_meanwhile(tmp_path, monkeypatch, gone):
+    """By the retention of a writer, which was faster."""
+    follow = opened.read_more
+    with run(tmp_path, ms.Config(retain_epochs=1), last=4) as writer, APP.open(tmp_path, read_only=True) as reader:
+        STEPS[4].do(writer)
+
+        def overtaken(history):
+            found = follow(history) if gone == "data" else None
+            for step in STEPS[5:9]:
+                step.do(writer)
+            writer.snapshot()
+            STEPS[9].do(writer)
+            writer.close()
+            if found is None:
+                raise FileNotFoundError("a record")
+            return found
+
+        monkeypatch.setattr(opened, "read_more", overtaken)
+        reader.refresh()
+        check(reader, TRUTHS[10])
 
 
 def test_what_a_reader_can_not_do(tmp_path, counter):

@@ -91,8 +91,10 @@ def compare(before: Program, after: Program) -> Difference:
         if was.get(name) != now.get(name):
             changed = "is new" if name not in was else "is gone" if name not in now else "is another"
             found.program.append(f"transaction {name!r} {changed}{_functions(was.get(name), now.get(name))}")
+    if [name for name in was if name in now] != [name for name in now if name in was]:
+        found.program.append("the transactions have another order, and an event runs the first that matches")
     if not (found.refused or found.tables or found.program):
-        found.program.append("transactions or tables have another order")
+        found.program.append("tables or their columns have another order")
     return found
 
 
@@ -124,6 +126,12 @@ def _compare_tables(before: TableSpec, after: TableSpec, found: Difference) -> N
             found.tables.append(f"{where}: column {name!r} is new")
     if _defaults(before, old) != _defaults(after, old):
         found.program.append(f"{where} has another default")
+    if before.retain != after.retain:
+        found.program.append(f"{where} retains {_retained(after)}, not {_retained(before)}")
+
+
+def _retained(table: TableSpec) -> str:
+    return "what windows need" if table.retain is None else str(table.retain)
 
 
 def _defaults(table: TableSpec, columns: dict[str, object]) -> dict[str, str] | None:

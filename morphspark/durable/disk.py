@@ -71,7 +71,9 @@ class LocalDisk:
         return found
 
     def read(self, path: str, offset: int, length: int | None) -> bytes:
-        """Bytes of a plain file, as many as there are; never through a symbolic link."""
+        """Bytes of a plain file, as many as there are; never through a symbolic link, of it or of its folder."""
+        if os.path.islink(folder := os.path.dirname(path)):
+            raise _link(folder)
         try:
             handle = os.open(path, _OLD)
         except OSError as error:

@@ -13,6 +13,7 @@ read.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import re
 import uuid
@@ -277,16 +278,34 @@ def read_output(store: Store, file: DataFile) -> pa.Table:
     (section,) = file.sections
     data = checked(store, file, section)
     try:
-        rows = pq.read_table(pa.BufferReader(data))
+        parquet = pq.ParquetFile(pa.BufferReader(data))
+        rows = parquet.read()
         rows.validate(full=True)
-    except (pa.ArrowException, OSError) as error:
+        return _as_written(rows, _written_schema(parquet))
+    except (pa.ArrowException, OSError, ValueError) as error:
         raise StateError(damaged(store, file.name, f"is no valid Parquet: {error}")) from None
-    return rows
 
 
 def output_schema(store: Store, file: DataFile) -> pa.Schema:
     """The Arrow schema of an output; checks the whole file first."""
-    return pq.read_schema(pa.BufferReader(checked(store, file, file.sections[0])))
+    return _written_schema(pq.ParquetFile(pa.BufferReader(checked(store, file, file.sections[0]))))
+
+
+def _written_schema(parquet: pq.ParquetFile) -> pa.Schema:
+    """Arrow writes it into the file's metadata, and itself does not follow all of it: names inside of lists, seconds,
+    dates in milliseconds are not what they were."""
+    found = (parquet.metadata.metadata or {}).get(b"ARROW:schema")
+    if found is None:
+        raise ValueError("it does not say of which Arrow types it was made")
+    return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(found, validate=True)))
+
+
+def _as_written(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    def column(name: str, kind: pa.DataType) -> pa.ChunkedArray:
+        read = rows.column(name)
+        return read if pa.field("", read.type).equals(pa.field("", kind), check_metadata=True) else read.cast(kind)
+
+    return pa.table({field.name: column(field.name, field.type) for field in schema})
 
 
 def file_to_json(file: DataFile | None) -> dict[str, Any] | None:

@@ -150,13 +150,16 @@ def beside_a_writer(history: History, look: Callable[[History], T]) -> tuple[His
     return history, look(history)
 
 
-def read_more(history: History) -> list[Record]:
-    """Records that were added since; none of them if the log was cut behind what is known, so that all is read anew."""
+def read_more(history: History) -> list[Record] | None:
+    """Records that were added since; None if the log was cut behind what is known, so that all must be read anew."""
     store, last = history.store, history.last
-    numbers = [number for number in record_numbers(store.files(FOLDER)) if number > last.number]
-    if not numbers or numbers[0] != last.number + 1:
-        return []
-    records = [last, *(read_record(store, number) for number in range(numbers[0], numbers[-1] + 1))]
+    numbers = [number for number in record_numbers(store.files(FOLDER)) if number >= last.number]
+    if numbers == [last.number]:
+        return [] if read_record(store, last.number).sha256 == last.sha256 else None
+    added = [number for number in numbers if number > last.number]
+    if not added or added[0] != last.number + 1:
+        return None
+    records = [last, *(read_record(store, number) for number in range(added[0], added[-1] + 1))]
     check_chain(store, records)
     return records[1:]
 

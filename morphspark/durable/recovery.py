@@ -55,11 +55,11 @@ def recover(
         try:
             return _recover_from(history, start, number, make_core, config, only)
         except StateError as error:
-            if start.snapshot is None or first_error is not None:
-                raise first_error or error from None
+            first_error = first_error or error
+            if start.snapshot is None:
+                break
             # The log says the same as the snapshot, only slower.
             log.warning("a snapshot can't be used, so an older one is looked for: %s", error)
-            first_error = error
     assert first_error is not None
     raise first_error
 
@@ -196,7 +196,14 @@ class _Replay:
             events = events.take(order.column(0))
         kinds = {name: body.types[name] for name in events.column_names}
         if self._bound is None or self._bound.events != kinds:
-            self._bound = bind(state.bind.program, kinds)
+            try:
+                self._bound = bind(state.bind.program, kinds)
+            except SchemaError as error:  # a user function that this process does not have
+                raise StateError(
+                    f"epoch {body.epoch} of {self._store.location} must be executed again from its commands: {error}. "
+                    f'A program that has the function as it was can write a snapshot (engine.snapshot()); log="delta" '
+                    f"never needs functions again"
+                ) from None
         used = {name: one_chunk(events.column(name)) for name in events.column_names}
         moment = Moment(run_of(state.bind.program.seed, body.epoch), body.clock_us)
         where = f"epoch {body.epoch}, executed again from its commands"

@@ -4,8 +4,8 @@
     changes    sections of later epochs and calls, in order       every share reads them: it leaves out the base rows
                                                                   that changed, and gives its part of the changed ones
 
-Where that would not do, one share recovers the whole table: behind epochs that logged their commands, and where the
-table got new columns meanwhile.
+Where that would not do, one share recovers the whole table: behind epochs that logged their commands, where the table
+got new columns meanwhile, and behind a snapshot that has every version of a row, perhaps in several sections.
 """
 
 from __future__ import annotations
@@ -133,6 +133,8 @@ def _between(history: History, start: Start, number: int) -> list[Record]:
 
 def _can_share(spec: TableSpec, start: Start, records: list[Record]) -> bool:
     bodies = [record.body for record in records]
+    if spec.kept is not None and start.snapshot is not None:
+        return False
     if any(isinstance(body, Epoch) and body.mode == "command" for body in bodies):
         return False
     declared = [start.bind, *(body for body in bodies if isinstance(body, Bind))]
