@@ -65,8 +65,9 @@ test: native-test pytest ## every test: native, then Python (under 10 minutes on
 pytest: build ## the Python tests; choose some with ARGS='-k ledger'
 	@$(BIN)/python -m pytest $(ARGS)
 
-fuzz: build ## 10,000 seeded interleavings, then the property tests, for long, with the seed of each round
+fuzz: build ## 10,000 seeded interleavings, 2,000 apps with windows, then generated apps on all schedules for half an hour
 	@MORPHSPARK_SEEDS=10000 $(MAKE) --no-print-directory native-test NATIVE_ARGS=--run_test=strategies
+	@MORPHSPARK_WINDOW_SEEDS=2000 $(BIN)/python -m pytest tests/test_window_properties.py
 	@MORPHSPARK_FUZZ=long $(BIN)/python -m pytest -s tests/test_properties.py $(ARGS)
 
 crash: build ## kill 500 engines and 20 Spark queries, start them again, compare with the oracle (under 20 minutes)

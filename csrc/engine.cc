@@ -326,6 +326,7 @@ Status Engine::RunBatches(const EpochInput& input, const Piece& piece, int64_t b
     report.predicted = advice.predicted;
     report.why = static_cast<uint32_t>(advice.why);
     report.inputs = advice.inputs;
+    report.chunk = advice.chunk;
     MORPHSPARK_RETURN_IF_ERROR(RunBatch(input, piece, &report));
     adviser_.Learn(advice, report, Workers(input));
     std::vector<BatchReport>& told = result->batches;

@@ -236,14 +236,20 @@ cdef from_strategy(const _native.Strategy& strategy):
 
 
 cdef decision_inputs(_native.DecisionInputs* inputs):
-    """What `auto` knew: counts are those of a sample, see batch_statistics.h; costs are of one access."""
+    """What `auto` knew: counts are those of a sample, see batch_statistics.h; costs are of one access.
+
+    None: nobody looked.
+    """
     cdef _native.BatchStatistics* found = &inputs.statistics
+    if found.sample == 0:
+        return None
     each = found.accesses / found.sample if found.sample else 0.0
     planning = {name: inputs.costs.Planning(<_native.Unit> unit) * 1e9 for unit, name in enumerate("fctv")}
     dispatch = {name: inputs.costs.Dispatch(<_native.Unit> unit) * 1e9 for unit, name in enumerate("fct")}
     return {
         "sample": found.sample, "accesses": each, "td": found.td, "pd": found.pd, "ld": found.ld,
-        "degree_max": found.degree_max, "same_row": found.same_row, "distinct_rows": found.distinct_rows,
+        "degree_max": found.degree_max, "degrees": [found.degrees[i] for i in range(4)],
+        "same_row": found.same_row, "distinct_rows": found.distinct_rows,
         "cyclic": found.cyclic, "transaction_span": found.transaction_span, "operation_span": found.operation_span,
         "chain_span": found.chain_span, "may_cut": found.may_cut, "lanes": found.lanes, "aborts": found.aborts,
         "serial_ns": inputs.costs.serial * 1e9, "planning_ns": planning, "dispatch_ns": dispatch,
@@ -637,6 +643,7 @@ cdef class Epoch:
                 "operations": one.accesses,
                 "dependencies": one.dependencies,
                 "units": one.units,
+                "chunk": one.chunk,
                 "strata": one.levels,
                 "redone": one.redone,
                 "threads": one.workers,

@@ -139,6 +139,7 @@ cdef extern from "execute/batch_statistics.h" namespace "morphspark" nogil:
     cdef cppclass BatchStatistics:
         double aborts, lanes, same_row, distinct_rows, cyclic, transaction_span, operation_span, chain_span
         int64_t sample, accesses, td, pd, ld, degree_max
+        int64_t[4] degrees
         cbool may_cut
 
 
@@ -161,7 +162,7 @@ cdef extern from "execute/planned_run.h" namespace "morphspark" nogil:
         uint32_t why
         DecisionInputs inputs
         int64_t accesses, dependencies, redone
-        uint32_t levels, units
+        uint32_t levels, units, chunk
         int workers
         double plan, construct, explore, waiting, useful, redo, install
         uint64_t graph_bytes, version_bytes

@@ -115,9 +115,9 @@ class Explanation:
         words = [f"{why}; in batches of {self.counts['batch']:,}"]
         if predicted:
             words.append(f"{predicted:.2f} ms each expected")
-        if known["serial_ns"]:
+        if known and known["serial_ns"]:
             words.append(f"an access took {known['serial_ns']:.0f} ns in order lately")
-        if known["planning_ns"]["t"]:
+        if known and known["planning_ns"]["t"]:
             words.append(f"planning one {known['planning_ns']['t']:.0f} ns")
         return ", ".join(words)
 

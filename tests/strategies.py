@@ -8,6 +8,7 @@ type's domain: fast to draw, and shrinking moves towards the plainest values.
 from __future__ import annotations
 
 import datetime
+import itertools
 import random
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -643,24 +644,20 @@ def stories(draw: Any, sizes: tuple[int, ...] = (1, 8, 12, 5, 16, 9, 6, 0)) -> S
     return Story(app, schedules, limit, {n: t for n, t in initial.items() if t is not None}, epochs)
 
 
+# The whole product: strategies (and several in a batch), threads, punctuations, real threads or an interleaving.
+SCHEDULES = list(itertools.product([*NAMES, "nested"], (1, 2, 3, 4), ("auto", 1, 3, 7), (False, True)))
+
+
 def some_schedules(chance: random.Random, transactions: list[str]) -> list[Schedule]:
-    """Strategies, and now and then (as often as any one of them) several in a batch."""
+    return [schedule_of(chance.choice(SCHEDULES), chance, transactions) for _ in range(SCHEDULES_PER_STORY)]
 
-    def strategy() -> str | dict[str, str]:
-        name = chance.choice([*NAMES, "nested"])
-        points = [one for one in NAMES if "/" in one]
-        nested = {**{one: chance.choice(points) for one in transactions if chance.random() < 0.8}, "*": points[-1]}
-        return nested if name == "nested" else name
 
-    return [
-        Schedule(
-            strategy(),
-            threads=chance.randint(1, 4),
-            punctuation=chance.choice(("auto", 1, 3, 7)),
-            seed=chance.choice((None, chance.getrandbits(32))),
-        )
-        for _ in range(SCHEDULES_PER_STORY)
-    ]
+def schedule_of(point: tuple[Any, ...], chance: random.Random, transactions: list[str]) -> Schedule:
+    name, threads, punctuation, interleaved = point
+    points = [one for one in NAMES if "/" in one]
+    nested = {**{one: chance.choice(points) for one in transactions if chance.random() < 0.8}, "*": points[-1]}
+    seed = chance.getrandbits(32) if interleaved else None
+    return Schedule(nested if name == "nested" else name, threads, punctuation, seed)
 
 
 def story_text(story: Story) -> str:

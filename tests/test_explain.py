@@ -246,6 +246,7 @@ def test_a_look_at_a_whole_batch_finds_what_its_graph_has(name):
     assert inputs["operation_span"] * operations == pytest.approx(counts["span"])
     assert inputs["transaction_span"] * operations == pytest.approx(counts["transaction_span"])
     assert (inputs["cyclic"] > 0) == (counts["merged_chains"] > 0)
+    assert sum(inputs["degrees"]) == 200
 
 
 @pytest.mark.parametrize("name", ["ns-explore/f-schedule/l-abort", "s-explore-bfs/c-schedule/e-abort", "tstream"])
@@ -308,6 +309,7 @@ def test_auto_says_why():
     assert first["why"] == "to learn what a transaction costs" and first["strategy"] == "serial"
     planned = next(one for one in batches if one["why"] == "to learn what planning costs on this machine")
     inputs = planned["inputs"]
+    assert 1 <= planned["chunk"] <= 64
     assert planned["strategy"] != "serial" and planned["predicted_ms"] > 0 and planned["measured_ms"] > 0
     assert inputs["accesses"] >= 1 and inputs["serial_ns"] > 0 and inputs["sample"] > 100
     assert inputs["td"] > 0 and inputs["pd"] > 0 and inputs["ld"] > inputs["sample"]

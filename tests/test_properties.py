@@ -8,6 +8,7 @@ import os
 import random
 import time
 from collections import Counter
+from dataclasses import replace
 from fractions import Fraction
 
 import hypothesis
@@ -16,7 +17,8 @@ import pyarrow as pa
 from direct import Direct
 from functions import FUNCTIONS
 from hypothesis import given, settings
-from strategies import Story, stories
+from hypothesis.strategies import just
+from strategies import SCHEDULES, Story, schedule_of, stories
 
 import morphspark as ms
 from morphspark.strategy import NAMES
@@ -26,6 +28,7 @@ LONG = os.environ.get("MORPHSPARK_FUZZ") == "long"
 LONG_SECONDS = float(os.environ.get("MORPHSPARK_FUZZ_SECONDS", "1800"))
 PAIRS_WANTED = 2_000
 EXAMPLES = 850
+DEALT, STORIES_OF_A_ROUND = 8, 25  # schedules and stories of a round of `make fuzz`
 
 RUNS_WANTED = 5_000  # (app, batch, schedule)
 RUNS_WANTED_OF_EACH = 40
@@ -131,16 +134,31 @@ def plain_rows(table):
 # ------------------------------------------------------------------------------------------------------- tests
 
 
+def check_with(dealt, story):
+    """On more schedules than its own."""
+    types = [one.name for one in story.app.transactions]
+    check(replace(story, schedules=story.schedules + [schedule_of(one, random.Random(0), types) for one in dealt]))
+
+
 def fuzz_for_long():
-    """Round after round, each from a seed that is printed; a failure prints the story that shrank."""
+    """Round after round, each from a seed that is printed; a failure prints the story that shrank.
+
+    Stories bring schedules of their own, and in each round all of them run on some more from a deck with the whole
+    product of them, so that none is left out.
+    """
     deadline = time.monotonic() + LONG_SECONDS
-    rounds = 0
+    rounds, deck = 0, random.SystemRandom().sample(SCHEDULES, len(SCHEDULES))
     while time.monotonic() < deadline:
         seed = random.SystemRandom().getrandbits(64)
-        print(f"\rround {rounds}, seed {seed}, pairs {pairs}", end="", flush=True)  # before it runs: it may crash
-        fuzz = hypothesis.seed(seed)(settings(max_examples=300)(given(stories())(check)))
-        fuzz()
+        at = rounds * DEALT % len(deck)
+        dealt = deck[at : at + DEALT]
+        print(f"round {rounds}, seed {seed}, {pairs}, {dealt}", flush=True)  # before it runs: it may crash
+        fuzz = settings(max_examples=STORIES_OF_A_ROUND)(given(just(dealt), stories())(check_with))
+        hypothesis.seed(seed)(fuzz)()
         rounds += 1
+    through = rounds * DEALT / len(deck)
+    print(f"{rounds} rounds: all {len(deck)} schedules {through:.1f} times")
+    assert through >= 1, "not all schedules ran: give it more time"
 
 
 @settings(max_examples=EXAMPLES)

@@ -6,6 +6,8 @@
 namespace morphspark {
 namespace {
 
+constexpr double kChunkSeconds = 40e-6;  // of what a worker takes at once
+constexpr double kChunkMax = 64;
 constexpr double kThoughtSeconds = 40e-6;   // work that is worth a thought
 constexpr double kLookShare = 200;          // a look may take one of so many parts of the time
 constexpr int64_t kFirstTransactions = 32;  // that tell what one costs, roughly
@@ -84,6 +86,11 @@ int64_t EvenBatch(int64_t transactions, int64_t size) {
 int64_t ForSeconds(double seconds, double access, const BatchStatistics& statistics) {
   const double each = access * statistics.AccessesEach();
   return each <= 0 ? 0 : static_cast<int64_t>(std::min(std::ceil(seconds / each), 1e9));
+}
+
+uint32_t ChunkOf(double transaction_seconds) {
+  if (transaction_seconds <= 0) return Crew::kUsualChunk;
+  return static_cast<uint32_t>(std::clamp(kChunkSeconds / transaction_seconds, 1.0, kChunkMax));
 }
 
 int64_t SizeBucket(int64_t transactions) {
@@ -376,15 +383,16 @@ Adviser::Advice Adviser::Next(const BatchStatistics& looked, int workers, int64_
   const double rest = static_cast<double>(left - transactions) * accesses * decision.predicted;
   if (punctuation <= 0 && transaction_.count() > 0 && rest < kThoughtSeconds) transactions = left;
   const double predicted = decision.predicted * accesses * static_cast<double>(transactions);
-  const Advice advice{Arms()[decision.arm].strategy,
-                      transactions,
-                      predicted,
-                      decision.why,
-                      decision.arm,
-                      key,
-                      accesses,
-                      decision.best,
-                      inputs};
+  Advice advice{Arms()[decision.arm].strategy,
+                transactions,
+                predicted,
+                decision.why,
+                decision.arm,
+                key,
+                accesses,
+                decision.best,
+                inputs};
+  advice.chunk = ChunkOf(inputs.costs.serial * accesses);
   last_best_.reset();
   if (decision.why == Why::kBest) {
     last_best_ = advice;

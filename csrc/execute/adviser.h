@@ -22,6 +22,9 @@
 // the first time borrows what the one before it knew. Where the model says that a batch differs from those that were
 // measured, what they took is corrected by that.
 //
+// How many transactions a worker takes at once follows from what one takes: few dear ones, so that nobody waits for the
+// last; many cheap ones, so that taking them costs little.
+//
 // Looking costs time, too: while the best is run and nothing is to be tried, as many batches go without a look as make
 // it cheap. Batches with less work than a look is worth run in order.
 #pragma once
@@ -122,6 +125,7 @@ class Adviser {
     double accesses = 1;  // per transaction
     double best = 0;      // seconds of an access with the arm that takes least; 0: not known
     DecisionInputs inputs = {};
+    uint32_t chunk = Crew::kUsualChunk;  // transactions that a worker takes at once
   };
 
   // Advice for a batch that needs no look, if it is one.

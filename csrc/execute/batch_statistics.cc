@@ -123,6 +123,7 @@ class Sample {
     found_.ld += own - 1;
     found_.td += waits;
     found_.degree_max = std::max(found_.degree_max, waits);
+    ++found_.degrees[std::min(static_cast<size_t>(waits), found_.degrees.size() - 1)];
     found_.pd +=
         CountParametric(code, [&](uint32_t use) { return count_[use]; }, [&](uint32_t use) { return waiting_[use]; });
     uint32_t before = 0;

@@ -5,6 +5,8 @@
 // as long as a tenth of the batch, however long that is.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 
 #include "plan/graph.h"
@@ -22,11 +24,12 @@ struct BatchStatistics {
   // Of the sample:
   int64_t sample = 0;  // its transactions
   int64_t accesses = 0;
-  int64_t td = 0, pd = 0, ld = 0;  // dependencies: see plan/explain.h
-  int64_t degree_max = 0;          // accesses that one transaction waits for
-  double same_row = 0;             // share of accesses that meet the row most often met
-  double distinct_rows = 0;        // share of accesses that meet a row for the first time
-  double cyclic = 0;               // share of accesses in chains that wait for each other, or for such
+  int64_t td = 0, pd = 0, ld = 0;       // dependencies: see plan/explain.h
+  int64_t degree_max = 0;               // accesses that one transaction waits for
+  std::array<int64_t, 4> degrees = {};  // transactions that wait for none, 1, 2, more
+  double same_row = 0;                  // share of accesses that meet the row most often met
+  double distinct_rows = 0;             // share of accesses that meet a row for the first time
+  double cyclic = 0;                    // share of accesses in chains that wait for each other, or for such
   // The longest path, as a share of all accesses, where what runs at once is
   double transaction_span = 1;  // a transaction
   double operation_span = 1;    // an operation

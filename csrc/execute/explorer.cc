@@ -9,8 +9,6 @@
 namespace morphspark {
 namespace {
 
-constexpr uint32_t kChunk = 16;  // transactions that a worker takes at once
-
 // Shared plain memory that is used atomically from here on.
 template <class T>
 std::atomic_ref<T> Shared(T& place) {
@@ -100,7 +98,13 @@ class Bfs : public Explorer {
 class Dfs : public Explorer {
  public:
   Dfs(const UnitGraph& units, Crew* crew, int workers, ExplorerMemory* memory, Group* group)
-      : units_(units), crew_(crew), group_(group), strata_(memory->strata), done_(memory->counters), here_(workers) {
+      : units_(units),
+        crew_(crew),
+        chunk_(crew->chunk().most),
+        group_(group),
+        strata_(memory->strata),
+        done_(memory->counters),
+        here_(workers) {
     group ? group->FindStrata(&memory->strata) : Stratify(units, &memory->strata);
     done_.Resize(units.units);
     std::fill(done_.begin(), done_.end(), 0);
@@ -109,7 +113,7 @@ class Dfs : public Explorer {
 
   Step Next(int worker) override {
     Here& here = here_[worker].value;
-    for (uint32_t ran = 0; ran < kChunk; ++ran) {
+    for (uint32_t ran = 0; ran < chunk_; ++ran) {
       while (here.next == here.end && here.level < strata_.levels()) {
         ++here.level;
         Enter(worker, &here);
@@ -149,6 +153,7 @@ class Dfs : public Explorer {
 
   const UnitGraph& units_;
   Crew* crew_;
+  const uint32_t chunk_;
   Group* group_;
   const Strata& strata_;
   Scratch<uint32_t>& done_;  // by unit
@@ -163,6 +168,7 @@ class Ns : public Explorer {
  public:
   Ns(const UnitGraph& units, Crew* crew, int workers, ExplorerMemory* memory, Group* group)
       : crew_(crew),
+        chunk_(crew->chunk().most),
         group_(group),
         successors_(memory->successors),
         roots_(memory->counters),
@@ -183,7 +189,7 @@ class Ns : public Explorer {
 
   Step Next(int worker) override {
     WorkDeque& queue = queues_[worker];
-    for (uint32_t ran = 0; ran < kChunk; ++ran) {
+    for (uint32_t ran = 0; ran < chunk_; ++ran) {
       const std::optional<UnitId> unit = queue.Pop();
       if (!unit) return ran ? Step::kWorked : Refill(worker);
       Run(worker, *unit);
@@ -207,9 +213,9 @@ class Ns : public Explorer {
 
   Step Refill(int worker) {
     // Relaxed: who takes which chunk is all that matters; roots were there before the threads were.
-    const uint32_t at = next_root_.fetch_add(kChunk, std::memory_order_relaxed);
+    const uint32_t at = next_root_.fetch_add(chunk_, std::memory_order_relaxed);
     if (at < root_count_) {
-      for (uint32_t i = at; i < std::min(at + kChunk, root_count_); ++i) Run(worker, roots_[i]);
+      for (uint32_t i = at; i < std::min(at + chunk_, root_count_); ++i) Run(worker, roots_[i]);
       return Step::kWorked;
     }
     next_root_.store(root_count_, std::memory_order_relaxed);  // so that it never comes round; relaxed as above
@@ -226,6 +232,7 @@ class Ns : public Explorer {
   }
 
   Crew* crew_;
+  const uint32_t chunk_;
   Group* group_;
   Successors& successors_;
   Scratch<uint32_t>& roots_;
@@ -240,21 +247,22 @@ class Ns : public Explorer {
 
 class Free : public Explorer {
  public:
-  Free(UnitId units, Crew* crew) : crew_(crew), units_(units) {}
+  Free(UnitId units, Crew* crew) : crew_(crew), chunk_(crew->chunk().most), units_(units) {}
 
   Step Next(int worker) override {
     // Relaxed: who takes which chunk is all that matters, as nobody waits for anybody.
-    const UnitId at = next_.fetch_add(kChunk, std::memory_order_relaxed);
+    const UnitId at = next_.fetch_add(chunk_, std::memory_order_relaxed);
     if (at >= units_) {
       next_.store(units_, std::memory_order_relaxed);  // so that it never comes round; relaxed as above
       return Step::kDone;
     }
-    for (UnitId unit = at; unit < std::min(at + kChunk, units_); ++unit) crew_->Run(worker, unit);
+    for (UnitId unit = at; unit < std::min(at + chunk_, units_); ++unit) crew_->Run(worker, unit);
     return Step::kWorked;
   }
 
  private:
   Crew* crew_;
+  const uint32_t chunk_;
   const UnitId units_;
   std::atomic<UnitId> next_{0};
 };

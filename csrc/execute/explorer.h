@@ -30,13 +30,14 @@ class Explorer {
 // Who runs the units that an explorer finds. Units that don't wait for each other may run at the same time.
 class Crew {
  public:
-  // How many units of a stratum a worker takes at once.
+  // How many units a worker takes at once.
   struct Chunk {
     uint32_t least, most;
   };
+  static constexpr uint32_t kUsualChunk = 16;
 
   virtual ~Crew() = default;
-  virtual Chunk chunk() const { return {1, 16}; }
+  virtual Chunk chunk() const { return {1, kUsualChunk}; }
   virtual void Run(int worker, UnitId unit) = 0;
   // Units of one stratum.
   virtual void RunMany(int worker, std::span<const UnitId> units) {

@@ -135,12 +135,14 @@ class LaneCrew : public Crew {
 // Units are transactions.
 class TransactionCrew : public Crew {
  public:
-  TransactionCrew(PlannedBatch* batch, int workers) {
+  TransactionCrew(PlannedBatch* batch, int workers, uint32_t chunk = kUsualChunk) : chunk_{1, chunk} {
     for (int number = 0; number < workers; ++number) workers_.emplace_back(batch, number);
   }
   void Run(int worker, UnitId unit) override { workers_[worker].Run(unit); }
+  Chunk chunk() const override { return chunk_; }
 
  private:
+  const Chunk chunk_;
   std::deque<PlannedBatch::Worker> workers_;
 };
 

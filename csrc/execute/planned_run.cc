@@ -90,6 +90,7 @@ Status PlannedRun::Run(Strategy strategy, const Input& input, ThreadPool* pool, 
     BatchReport piece;
     piece.strategy = report->strategy;
     piece.why = report->why;
+    piece.chunk = report->chunk;
     MORPHSPARK_RETURN_IF_ERROR(RunPiece(strategy, input, way, &begin, pool, verdicts, &piece));
     report->strategy = piece.strategy;  // another one where transactions must run as a whole
     report->why = piece.why;
@@ -307,7 +308,7 @@ void PlannedRun::Explore(const Strategy& strategy, const Input& input, ThreadPoo
     LaneCrew crew(batch, workers, input.lanes_min, &lane_memory_);
     run_transactions(strategy.exploration, &crew);
   } else {
-    TransactionCrew crew(batch, workers);
+    TransactionCrew crew(batch, workers, report->chunk);
     run_transactions(strategy.exploration, &crew);
   }
 }

@@ -38,6 +38,7 @@ struct BatchReport {
   int64_t accesses = 0, dependencies = 0, redone = 0;
   int64_t followed = 0;  // uses of rows that repairs have looked at
   uint32_t levels = 0, units = 0;
+  uint32_t chunk = Crew::kUsualChunk;  // whole transactions that a worker takes at once
   int workers = 1;
   double plan = 0;               // from slots to a complete graph: operations, links, who waits for whom
   double construct = 0;          // units, strata, successors, versions

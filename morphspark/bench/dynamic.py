@@ -2,8 +2,8 @@
 
 Every contestant runs the whole stream, batch by batch in turns, from the same initial state; then all again, on fresh
 engines. In each phase `auto` is compared with the strategy or scheme that was best there, picked on odd repeats and
-compared on even ones, batch by batch: the median is over batches and repeats. Latency is the wall time of a batch, from
-its arrival to its results.
+compared on even ones, by the time of the whole phase with all that `auto` tried in it: the median is over repeats.
+Latency is the wall time of a batch, from its arrival to its results.
 """
 
 from __future__ import annotations
@@ -93,11 +93,8 @@ class _Result:
         return min(names, key=seconds)
 
     def speedup(self, phase: int, name: str, over: str) -> float:
-        return statistics.median(
-            slow.execute_s / fast.execute_s
-            for stream in self.streams[EVEN]
-            for slow, fast in zip(self._in_phase(stream, phase, over), self._in_phase(stream, phase, name), strict=True)
-        )
+        pairs = zip(self.seconds(phase, over)[EVEN], self.seconds(phase, name)[EVEN], strict=True)
+        return statistics.median(slow / fast for slow, fast in pairs)
 
     def add_rows(self, report: Report, names: Sequence[str]) -> None:
         for phase, about in enumerate(PHASES):
