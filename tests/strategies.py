@@ -648,8 +648,15 @@ def stories(draw: Any, sizes: tuple[int, ...] = (1, 8, 12, 5, 16, 9, 6, 0)) -> S
 SCHEDULES = list(itertools.product([*NAMES, "nested"], (1, 2, 3, 4), ("auto", 1, 3, 7), (False, True)))
 
 
+# Here `auto` goes from one strategy to another within few events: drawn more often, as there are many ways.
+SWITCHING = [one for one in SCHEDULES if one[0] == "auto" and one[3]]
+
+
 def some_schedules(chance: random.Random, transactions: list[str]) -> list[Schedule]:
-    return [schedule_of(chance.choice(SCHEDULES), chance, transactions) for _ in range(SCHEDULES_PER_STORY)]
+    def point() -> tuple[Any, ...]:
+        return chance.choice(SWITCHING if chance.random() < 0.04 else SCHEDULES)
+
+    return [schedule_of(point(), chance, transactions) for _ in range(SCHEDULES_PER_STORY)]
 
 
 def schedule_of(point: tuple[Any, ...], chance: random.Random, transactions: list[str]) -> Schedule:
