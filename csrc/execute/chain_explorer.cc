@@ -30,27 +30,21 @@ class ChainExplorer : public Explorer {
     }
   }
 
-  // As far as one chain gets, or some of its nodes.
+  // As far as one chain gets, or some of its nodes. Idle only if all its chains must wait: an idle worker sleeps.
   Step Next(int worker) override {
     Share& share = shares_[worker];
-    if (share.begin == share.end) return Step::kDone;
-    if (share.at >= share.end) share.at = share.begin;
-    const uint32_t chain = open_[share.at];
-    uint32_t& next = next_[chain];
-    const uint32_t end = chains_.first[chain + 1];
-    uint32_t worked = 0;
-    while (next < end && worked < kNodesAtOnce && Ready(chains_.nodes[next])) {
-      const Node node = chains_.nodes[next++];
-      crew_->Run(worker, node);
-      std::atomic_ref(done_[node]).store(1, std::memory_order_release);  // with the load in Ready
-      ++worked;
+    for (uint64_t left = share.end - share.begin; left > 0; --left) {
+      if (share.at >= share.end) share.at = share.begin;
+      const uint32_t chain = open_[share.at];
+      const uint32_t end = chains_.first[chain + 1];
+      const uint32_t worked = RunChain(worker, chain, end);
+      if (next_[chain] == end)
+        open_[share.at] = open_[--share.end];
+      else if (worked < kNodesAtOnce)
+        ++share.at;  // it must wait
+      if (worked) return Step::kWorked;
     }
-    if (next == end) {
-      open_[share.at] = open_[--share.end];
-      return Step::kWorked;
-    }
-    if (worked < kNodesAtOnce) ++share.at;  // it must wait
-    return worked ? Step::kWorked : Step::kIdle;
+    return share.begin == share.end ? Step::kDone : Step::kIdle;
   }
 
  private:
@@ -60,6 +54,19 @@ class ChainExplorer : public Explorer {
     uint64_t begin = 0, end = 0;  // its chains that are not through, in `open_`
     uint64_t at = 0;
   };
+
+  // How many of its nodes ran.
+  uint32_t RunChain(int worker, uint32_t chain, uint32_t end) {
+    uint32_t& next = next_[chain];
+    uint32_t worked = 0;
+    while (next < end && worked < kNodesAtOnce && Ready(chains_.nodes[next])) {
+      const Node node = chains_.nodes[next++];
+      crew_->Run(worker, node);
+      std::atomic_ref(done_[node]).store(1, std::memory_order_release);  // with the load in Ready
+      ++worked;
+    }
+    return worked;
+  }
 
   bool Ready(Node node) {
     return std::ranges::all_of(graph_.Before(node), [&](Node before) {
