@@ -238,6 +238,9 @@ def canonical(array: pa.Array) -> pa.Array:
     kind = array.type
     if pa.types.is_struct(kind):
         return _struct([canonical(child) for child in array.flatten()], array)
+    packed = _packed_offsets(array)
+    if packed is not None:
+        return pa.Array.from_buffers(kind, len(array), [None, packed], children=[canonical(array.values)])
     # `take` builds the array anew: offset 0, and only what valid slots refer to.
     array = array.take(pa.array(np.arange(len(array), dtype=np.int64)))
     if _is_list(kind):
@@ -267,6 +270,16 @@ def _is_canonical(array: pa.Array) -> bool:
     return pa.types.is_primitive(array.type) and not pa.types.is_boolean(array.type)
 
 
+def _packed_offsets(array: pa.Array) -> pa.Buffer | None:
+    """The offsets of lists without nulls that have all elements of their child, one list behind the other; else None."""
+    large = pa.types.is_large_list(array.type)
+    if not (large or pa.types.is_list(array.type)) or array.offset or array.null_count or not len(array):
+        return None
+    offsets = array.buffers()[1].slice(0, (len(array) + 1) * (8 if large else 4))
+    numbers = np.frombuffer(offsets, np.int64 if large else np.int32)
+    return offsets if numbers[0] == 0 and numbers[-1] == len(array.values) else None
+
+
 def _validity(array: pa.Array) -> pa.Buffer | None:
     if array.null_count == 0:
         return None
@@ -281,8 +294,9 @@ def _zeros_under_nulls(array: pa.Array) -> pa.Array:
     if width % 8:
         zeroed = pc.fill_null(array, False)
         return pa.Array.from_buffers(array.type, len(array), [_validity(array), zeroed.buffers()[1]])
-    data = np.frombuffer(buffers[1], dtype=np.uint8).copy()[: len(array) * width // 8].reshape(len(array), -1)
-    data[array.is_null().to_numpy(zero_copy_only=False)] = 0
+    whole = np.dtype(f"u{width // 8}") if width in (8, 16, 32, 64) else np.dtype((np.void, width // 8))
+    data = np.frombuffer(buffers[1], dtype=whole, count=len(array)).copy()
+    data[array.is_null().to_numpy(zero_copy_only=False)] = np.zeros(1, whole)[0]
     return pa.Array.from_buffers(array.type, len(array), [_validity(array), pa.py_buffer(data.tobytes())])
 
 

@@ -39,11 +39,12 @@ ExactSum::ExactSum(const ExactSum& other)
 
 void ExactSum::AddScaled(Int128 number, int position) {
   if (number == 0) return;
-  if (near_ == 0) base_ = std::max(0, position - kBelowFirst);
+  if (near_ == 0) base_ = std::max(0, position - kBelowFirst) / kBaseStep * kBaseStep;
   if (position < base_) {  // a lower base, if there is room above
-    if (Width(Magnitude(near_)) + base_ - position > kNearBits) return AddFar(number, position);
-    near_ = near_ * (Int128{1} << (base_ - position));
-    base_ = position;
+    const int lower = position / kBaseStep * kBaseStep;
+    if (Width(Magnitude(near_)) + base_ - lower > kNearBits) return AddFar(number, position);
+    near_ = near_ * (Int128{1} << (base_ - lower));
+    base_ = lower;
   }
   const int shift = position - base_;
   Int128 sum;
@@ -73,11 +74,7 @@ void ExactSum::AddTo(Limbs* limbs, Int128 number, int position) {
 }
 
 void ExactSum::Merge(const ExactSum& other) {
-  Int128 sum;
-  if (other.base_ == base_ && !__builtin_add_overflow(near_, other.near_, &sum))
-    near_ = sum;
-  else if (other.near_ != 0)
-    AddScaled(other.near_, other.base_);
+  MergeNear(other.near_, other.base_);
   nans_ += other.nans_;
   positive_infinities_ += other.positive_infinities_;
   negative_infinities_ += other.negative_infinities_;

@@ -31,13 +31,27 @@ class ExactSum {
   void Merge(const ExactSum& other);
   double Round() const;
 
+  // A sum of numbers that are alike, near × 2^(base - 1074), is two numbers.
+  bool all_near() const { return !far_ && !nans_ && !positive_infinities_ && !negative_infinities_; }
+  Int128 near() const { return near_; }
+  int base() const { return base_; }
+  void MergeNear(Int128 near, int base) {
+    if (near_ == 0) base_ = base;
+    Int128 sum;
+    if (base == base_ && !__builtin_add_overflow(near_, near, &sum)) [[likely]]
+      near_ = sum;
+    else
+      AddScaled(near, base);
+  }
+
  private:
   static constexpr int kBits = 32;
   static constexpr int kLimbs = (1074 + 1024) / kBits + 4;  // every double, and room for 2^64 of them
   static constexpr int64_t kAddsBetweenNormalise = int64_t{1} << 29;
   static constexpr int kNearBits = 127;  // of a signed number
   static constexpr int kMantissaBits = 53;
-  static constexpr int kBelowFirst = 20;  // bits that are left for numbers smaller than the first
+  static constexpr int kBelowFirst = 20;  // bits that are left for numbers smaller than the first, at least
+  static constexpr int kBaseStep = 16;    // bases are multiples of it, so that sums of like numbers have the same one
   static constexpr int kNoBase = 1 << 16;
 
   using Limbs = std::array<int64_t, kLimbs>;

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "base/stage_clock.h"
+#include "execute/onlookers.h"
 #include "plan/uses.h"
 #include "program/lane_machine.h"
 #include "program/operations.h"
@@ -18,7 +19,10 @@ constexpr uint32_t kNone = 0xFFFFFFFFu;
 
 class Sample {
  public:
-  explicit Sample(const PlanInput& input) : input_(input), types_(input.code.transactions.size() + 1, 0) {}
+  explicit Sample(const PlanInput& input)
+      : input_(input),
+        onlooker_(FindOnlookers(input.code, Strategy{Scheme::kExplore, Exploration::kNs, Unit::kTransaction})),
+        types_(input.code.transactions.size() + 1, 0) {}
 
   void Look(int64_t begin, int64_t end, BatchStatistics* statistics) {
     MakeRoom(kSampleMax);
@@ -26,8 +30,13 @@ class Sample {
     for (int64_t position = begin; position < last && found_.accesses < kSampleAccessesMax; ++position) {
       ++found_.sample;
       const TransactionCode* code = CodeAt(input_, position);
-      ++types_[code == nullptr ? 0 : code - input_.code.transactions.data() + 1];
-      if (code != nullptr) Enter(*code, input_.order.Row(position));
+      const auto type = code == nullptr ? 0 : static_cast<size_t>(code - input_.code.transactions.data() + 1);
+      ++types_[type];
+      if (code == nullptr) continue;
+      if (!onlooker_.empty() && onlooker_[type - 1])
+        ++found_.accesses;  // it is not planned, and nobody waits; as one it has its share in what accesses cost
+      else
+        Enter(*code, input_.order.Row(position));
     }
     Conclude();
     found_.transactions = end - begin;
@@ -254,6 +263,7 @@ class Sample {
   }
 
   const PlanInput& input_;
+  const std::vector<uint8_t> onlooker_;  // by type; empty: none
   BatchStatistics found_;
   std::vector<Row> rows_;  // open addressing by name
   uint64_t rows_met_ = 0;

@@ -66,7 +66,7 @@ class Group;  // of a nested batch: see nest.h
 // Explores all units, or those of a group.
 std::unique_ptr<Explorer> MakeExplorer(Exploration exploration, const UnitGraph& units, Crew* crew, int workers,
                                        ExplorerMemory* memory, Group* group = nullptr);
-// For benchmarks: units in their order, and none waits for another.
+// Units in their order, and none waits for another.
 std::unique_ptr<Explorer> MakeFreeExplorer(UnitId units, Crew* crew);
 
 // Runs an explorer to its end on the pool's threads. Returns how long workers waited, added up: for work, for the last

@@ -28,6 +28,7 @@ PlannedBatch::Worker::Worker(PlannedBatch* batch, int number)
       pace_(&batch->poller_) {}
 
 void PlannedBatch::Worker::Run(Task task, bool final) {
+  if (batch_.graph_.onlooks(task)) return;  // not now
   pace_.Step();
   if (batch_.stopped()) return;
   const int64_t position = batch_.graph_.begin + task;

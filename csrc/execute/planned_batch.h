@@ -87,6 +87,8 @@ class PlannedBatch {
     std::vector<int64_t> positions_;           // by lane
   };
 
+  // A transaction has run: settles its versions, and says what came of it.
+  void Conclude(Task task, ReasonId reason, bool final);
   // A worker threw: the batch ends.
   void Stop(std::exception_ptr error) { Stop(Status::Ok(), std::move(error)); }
   bool stopped() const { return stopped_.load(std::memory_order_relaxed) || poller_.cancelled(); }
@@ -96,8 +98,6 @@ class PlannedBatch {
   Status Finish();
 
  private:
-  // A transaction has run: settles its versions, and says what came of it.
-  void Conclude(Task task, ReasonId reason, bool final);
   void Stop(Status status, std::exception_ptr error = nullptr);
 
   const BatchContext& context_;

@@ -7,6 +7,7 @@
 #include "base/stage_clock.h"
 #include "execute/adviser.h"
 #include "execute/nested_crews.h"
+#include "execute/onlookers.h"
 #include "execute/repair.h"
 
 namespace morphspark {
@@ -41,6 +42,24 @@ class TimedCrew : public Crew {
   };
   Crew* crew_;
   std::vector<Spent> seconds_;
+};
+
+// Onlookers have added up versions that are kept only if the batch ends well.
+class KeptSums {
+ public:
+  explicit KeptSums(std::span<const std::unique_ptr<Table>> tables) : tables_(tables) {}
+  ~KeptSums() {
+    for (const auto& table : tables_) {
+      if (!well_ && table->history() != nullptr) table->history()->ForgetSums();
+    }
+  }
+  KeptSums(const KeptSums&) = delete;
+  KeptSums& operator=(const KeptSums&) = delete;
+  void EndsWell() { well_ = true; }
+
+ private:
+  const std::span<const std::unique_ptr<Table>> tables_;
+  bool well_ = false;
 };
 
 }  // namespace
@@ -104,7 +123,8 @@ Status PlannedRun::RunPiece(const Strategy& strategy, const Input& input, Lookah
   StageClock clock;
   report->workers = input.interleaving ? 1 : input.workers;
   int64_t end = input.end;
-  Plan(input, way, *begin, &end, pool);
+  const std::vector<uint8_t> onlooker = FindOnlookers(input.plan.code, strategy);
+  Plan(input, onlooker, way, *begin, &end, pool);
   if (input.poller->cancelled()) return CancelledStatus();
   report->plan = clock.Lap();
   versions_.Prepare(&graph_, input.plan.order, input.context.times, input.first_stamp);
@@ -115,6 +135,7 @@ Status PlannedRun::RunPiece(const Strategy& strategy, const Input& input, Lookah
   TableDoor* const door = input.context.door;
   PlannedBatch batch(context, input.plan.order, input.plan.transactions, graph_, &versions_, verdicts, door,
                      input.poller);
+  KeptSums sums(input.context.tables);
   Explore(strategy, input, pool, &batch, report);
   clock.Lap();
   const auto unforeseen = std::ranges::count_if(graph_.foreseen, [&](Task task) { return batch.Unforeseen(task); });
@@ -136,6 +157,7 @@ Status PlannedRun::RunPiece(const Strategy& strategy, const Input& input, Lookah
     const TableDoor::Writing writing(door);
     versions_.Install();
   }
+  sums.EndsWell();
   report->install = clock.Lap();
   report->accesses = graph_.accesses();
   report->graph_bytes = GraphBytes();
@@ -144,8 +166,10 @@ Status PlannedRun::RunPiece(const Strategy& strategy, const Input& input, Lookah
   return Status::Ok();
 }
 
-void PlannedRun::Plan(const Input& input, Lookahead::Way way, int64_t begin, int64_t* end, ThreadPool* pool) {
+void PlannedRun::Plan(const Input& input, std::span<const uint8_t> onlooker, Lookahead::Way way, int64_t begin,
+                      int64_t* end, ThreadPool* pool) {
   PlanInput plan = input.plan;
+  plan.onlooker = onlooker;
   if (way == Lookahead::Way::kCut) *end = std::min(*end, begin + lookahead_.Reach());
   foreseen_ = way == Lookahead::Way::kRoam ? nullptr : LookAhead(input, begin, *end, pool);
   plan.foreseen = foreseen_;
@@ -207,7 +231,7 @@ void PlannedRun::Explore(const Strategy& strategy, const Input& input, ThreadPoo
   std::deque<TimedCrew> timed;
   // What explorers call instead of a crew.
   const auto watched = [&](Crew* crew) -> Crew* { return input.observe ? &timed.emplace_back(crew, workers) : crew; };
-  const auto drive = [&](const std::unique_ptr<Explorer>& explorer) {
+  const auto drive_one = [&](const std::unique_ptr<Explorer>& explorer) {
     report->construct += clock.Lap();
     if (input.interleaving) {
       DriveSeeded(explorer.get(), workers, *input.interleaving);
@@ -217,6 +241,14 @@ void PlannedRun::Explore(const Strategy& strategy, const Input& input, ThreadPoo
     report->explore += clock.Lap();
     for (const TimedCrew& one : timed) report->useful += one.seconds();
     timed.clear();
+  };
+  const auto drive = [&](const std::unique_ptr<Explorer>& explorer) {
+    drive_one(explorer);
+    if (graph_.onlookers.empty()) return;
+    BatchContext context = batch->context();
+    context.rows = input.plan.slots;
+    OnlookerCrew crew(batch, context, workers);
+    drive_one(MakeFreeExplorer(static_cast<UnitId>(graph_.onlookers.size()), watched(&crew)));
   };
   const auto run_transactions = [&](Exploration exploration, Crew* crew) {
     UnitsOfTransactions(graph_, &units_);

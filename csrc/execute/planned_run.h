@@ -86,8 +86,9 @@ class PlannedRun {
   // Plans and runs from `begin` on as far as it is planned at once; where that ends.
   Status RunPiece(const Strategy& strategy, const Input& input, Lookahead::Way way, int64_t* begin, ThreadPool* pool,
                   Verdicts* verdicts, BatchReport* report);
-  // Plans up to `end`, or to where it is cut.
-  void Plan(const Input& input, Lookahead::Way way, int64_t begin, int64_t* end, ThreadPool* pool);
+  // Plans up to `end`, or to where it is cut. Types that are onlookers get no accesses.
+  void Plan(const Input& input, std::span<const uint8_t> onlooker, Lookahead::Way way, int64_t begin, int64_t* end,
+            ThreadPool* pool);
   Foreseen* LookAhead(const Input& input, int64_t begin, int64_t end, ThreadPool* pool);
   // Of a transaction that was foreseen, and of how many.
   bool Doubtful(size_t place);

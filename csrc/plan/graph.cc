@@ -26,7 +26,7 @@ uint64_t Graph::bytes() const {
   uint64_t bytes = first.bytes() + slot.bytes() + owner.bytes() + table.bytes() + flags.bytes() + previous.bytes() +
                    earlier.bytes() + type.bytes() + aliased.bytes() + grouped.bytes() + groups.bytes();
   for (const auto& one : rows) bytes += one.capacity() * sizeof(RowHandle);
-  bytes += roamer.bytes() + (roamers.capacity() + foreseen.capacity()) * sizeof(Task);
+  bytes += roamer.bytes() + (roamers.capacity() + foreseen.capacity() + onlookers.capacity()) * sizeof(Task);
   return bytes;
 }
 
@@ -128,6 +128,11 @@ void Planner::Count(const PlanInput& input, ThreadPool* pool, Graph* graph) {
   for (uint32_t type = 0; type < graph->types; ++type)
     uses_[type] = static_cast<Access>(input.code.transactions[type].uses.size());
   uses_.back() = 0;
+  graph->onlooker.assign(input.onlooker.begin(), input.onlooker.end());
+  graph->onlookers.clear();
+  for (uint32_t type = 0; type < graph->onlooker.size(); ++type) {
+    if (graph->onlooker[type]) uses_[type] = 0;
+  }
   pool->For(graph->parts(), 1, [&](int64_t from, int64_t to) {
     for (int64_t part = from; part < to; ++part) Sort(input, static_cast<uint32_t>(part), graph);
   });
@@ -137,6 +142,7 @@ void Planner::Count(const PlanInput& input, ThreadPool* pool, Graph* graph) {
     const Access count = first[task];
     first[task] = static_cast<Access>(total);
     total += count;
+    if (graph->onlooks(task)) graph->onlookers.push_back(task);
   }
   if (total >= kHandlesMax) throw std::length_error("a batch has more than 2^32 accesses");
   first[tasks] = static_cast<Access>(total);
@@ -166,7 +172,7 @@ void Planner::Sort(const PlanInput& input, uint32_t part, Graph* graph) {
   groups[0] = begin;
   for (uint32_t type = 0; type < types; ++type) {
     const TransactionCode& code = input.code.transactions[type];
-    if (!code.uses_elements) continue;
+    if (!code.uses_elements || (!graph->onlooker.empty() && graph->onlooker[type])) continue;
     for (Task task : graph->Group(part, type))
       graph->first[task] = CountUses(input, code, input.order.Row(graph->begin + task));
   }
@@ -186,6 +192,7 @@ void Planner::Fill(const PlanInput& input, ThreadPool* pool, Graph* graph) {
   pool->For(graph->parts(), 1, [&](int64_t from, int64_t to) {
     for (int64_t part = from; part < to; ++part) {
       for (uint32_t type = 0; type < graph->types; ++type) {
+        if (!graph->onlooker.empty() && graph->onlooker[type]) continue;
         const std::span<const Task> tasks = graph->Group(static_cast<uint32_t>(part), type);
         FillGroup(input, tasks, input.code.transactions[type], graph);
         FillForeseen(input, tasks, input.code.transactions[type], graph);

@@ -71,7 +71,9 @@ struct Graph {
   Scratch<Task> roamer;                      // by task: the last of them before it, or kNobody; if there are any
   std::vector<Task> foreseen;                // transactions that compute keys and don't roam, in order
 
-  bool reads_windows = false;  // one of its transactions does
+  bool reads_windows = false;     // one of its transactions does
+  std::vector<Task> onlookers;    // in order; they have no accesses: see execute/onlookers.h
+  std::vector<uint8_t> onlooker;  // by type; empty: none is one
 
   static constexpr Task kNobody = 0xFFFFFFFFu;
 
@@ -88,6 +90,7 @@ struct Graph {
   }
   // Those that planning found; what roaming transactions add is numbered from there.
   Access accesses() const { return tasks == 0 ? 0 : first[tasks]; }
+  bool onlooks(Task task) const { return !onlooker.empty() && type[task] != kUnmatched && onlooker[type[task]]; }
   bool roams(Task task) const { return std::ranges::binary_search(roamers, task); }
   // Calls visit(task) for those that a task waits for because one of the two roams.
   template <class Visit>
@@ -108,6 +111,7 @@ struct PlanInput {
   std::span<const TransactionId> transactions;  // by batch row
   std::span<const std::vector<Slot>> slots;     // by site
   const Foreseen* foreseen = nullptr;           // null: transactions that compute keys roam
+  std::span<const uint8_t> onlooker = {};       // by type: those that shall have no accesses; empty: all have some
 };
 
 class Planner {
@@ -117,7 +121,16 @@ class Planner {
   // Plans the transactions at positions [begin, end).
   void Plan(const PlanInput& input, int64_t begin, int64_t end, ThreadPool* pool, Graph* graph);
 
-  // What follows is about the graph that was planned last, and for one thread at a time.
+  // What follows is about the graph that was planned last.
+  //
+  // The last write of a row; kBase: there is none.
+  Access LastWrite(const Graph& graph, TableId table, Slot slot) const {
+    if (slot >= last_[table].size()) return kBase;  // a key that is new
+    const uint32_t base = base_ - graph.accesses(), write = last_[table][slot].write;
+    return write < base ? kBase : write - base;
+  }
+
+  // The rest is for one thread at a time.
   //
   // The latest write of a row by a transaction before this one.
   Access LastWriteBefore(const Graph& graph, TableId table, Slot slot, Task task);

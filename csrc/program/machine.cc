@@ -11,6 +11,7 @@
 #include "program/row_operations.h"
 #include "state/current_rows.h"
 #include "state/foreseen_rows.h"
+#include "state/past_rows.h"
 #include "state/planned_rows.h"
 
 namespace morphspark {
@@ -20,7 +21,8 @@ constexpr Int128 kReducerBase = Int128{10'000'000'000} * 1'000'000'000;  // 10^1
 
 }  // namespace
 
-Frame::Frame(const Code& code, int worker) : worker_(worker), registers_(code.registers), null_(code.registers, 0) {
+Frame::Frame(const Code& code, int worker)
+    : worker_(worker), registers_(code.registers), null_(code.registers, 0), window_(worker) {
   for (size_t i = 0; i < code.constants.size(); ++i) {
     registers_[i] = code.constants[i];
     null_[i] = code.constant_null[i];
@@ -486,16 +488,12 @@ template <class Rows>
 Failure Machine<Rows>::ReadWindow(const TransactionCode& code, const Instruction& at, std::span<const RowHandle> rows) {
   const WindowCode& window = code.windows[at.b];
   const int64_t since = window.by == WindowBy::kSince ? frame_.registers_[window.since].i : 0;
-  const uint32_t offset = context_.tables[at.aux]->history()->offset(at.c);
-  frame_.window_.Begin(window, offset, context_.times.At(row_), since, rows.size());
-  const History& history = rows_.HistoryOf(at.aux);
-  constexpr size_t kAhead = 6;  // rows between the steps that ask for them
+  History* const history = context_.tables[at.aux]->history();
+  frame_.window_.Begin(window, history, history->offset(at.c), context_.times.At(row_), since, rows.size());
+  constexpr size_t kAhead = 8;  // rows between the steps that ask for them
   for (size_t i = 0; i < rows.size(); ++i) {
-    if (i + 3 * kAhead < rows.size()) history.PrefetchRow(rows_.SlotOf(rows[i + 3 * kAhead]));
-    if constexpr (std::is_same_v<Rows, CurrentRows>) {  // elsewhere other threads may be changing them, under locks
-      if (i + 2 * kAhead < rows.size()) history.PrefetchPartials(rows_.SlotOf(rows[i + 2 * kAhead]));
-      if (i + kAhead < rows.size()) history.PrefetchSums(rows_.SlotOf(rows[i + kAhead]));
-    }
+    if (i + 2 * kAhead < rows.size()) rows_.PrefetchWindow(at.aux, rows[i + 2 * kAhead], frame_.window_.sums());
+    if (i + kAhead < rows.size()) rows_.PrefetchVersions(at.aux, rows[i + kAhead], frame_.window_.sums());
     if (const Failure failed = CheckKey(rows[i]); failed != kFine) return failed;
     if (frame_.window_.Meet(rows[i])) rows_.AddVersions(at.aux, at.c, rows[i], &frame_.window_);
   }
@@ -700,5 +698,6 @@ bool Machine<Rows>::Reduce(const Accumulator& accumulator, const Frame::Reducer&
 template class Machine<CurrentRows>;
 template class Machine<PlannedRows>;
 template class Machine<ForeseenRows>;
+template class Machine<PastRows>;
 
 }  // namespace morphspark

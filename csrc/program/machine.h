@@ -70,7 +70,7 @@ class Frame {
     bool found = false;  // any: a true one; all: a false one
   };
 
-  const int worker_;  // whose memory strings that are returned go to
+  const int worker_;  // whose memory strings that are returned go to, and whose sums windows use
   std::vector<Value> registers_;
   std::vector<uint8_t> null_;  // one byte per register
   std::vector<LoopState> loops_;

@@ -16,7 +16,8 @@ int64_t CountDistinct(std::vector<T>* values) {
 
 }  // namespace
 
-void WindowReader::Begin(const WindowCode& window, uint32_t offset, int64_t now, int64_t since, size_t rows) {
+void WindowReader::Begin(const WindowCode& window, History* history, uint32_t offset, int64_t now, int64_t since,
+                         size_t rows) {
   window_code_ = &window;
   offset_ = offset;
   now_ = now;
@@ -29,10 +30,18 @@ void WindowReader::Begin(const WindowCode& window, uint32_t offset, int64_t now,
     start_ = now < kBeforeAllTime + window.size ? kBeforeAllTime : now - window.size;
   ranges_.clear();
   several_ = rows > 1;
+  adds_up_ = sums_up() && window.by != WindowBy::kRows && !recompute_;
+  sums_ = sums_up() && !recompute_ ? history->SumsOf(Moving(offset), worker_) : nullptr;
+  total_.Reset();
+  count_ = 0;
   ++window_;
 }
 
 void WindowReader::Add(History* history, Slot slot) {
+  if (adds_up_) {
+    count_ += history->AddSum(sums_, slot, start_, now_, &total_);
+    return;
+  }
   const VersionList list = history->Versions(slot);
   if (list.count == 0) return;
   const History::Range range =
@@ -41,6 +50,10 @@ void WindowReader::Add(History* history, Slot slot) {
 }
 
 void WindowReader::Add(const VersionList& versions, uint32_t offset) {
+  if (adds_up_) {
+    count_ += AddUp(versions, sums_->of(), start_, now_, &total_);
+    return;
+  }
   const bool by_rows = window_code_->by == WindowBy::kRows;
   const uint32_t begin = by_rows ? 0 : versions.Before(start_), end = by_rows ? versions.count : versions.Before(now_);
   if (begin < end) ranges_.push_back({versions, begin, end, offset, nullptr, kNoSlot});
@@ -51,6 +64,11 @@ Failure WindowReader::Read(Arena* values, Value* out, uint8_t* null) {
     NarrowByCount(window_code_->size);
     std::erase_if(ranges_, [](const Range& one) { return one.begin == one.end; });
   }
+  if (sums_up()) {
+    if (!adds_up_) AddRanges();
+    *null = count_ == 0 && window_code_->aggregate == WindowAggregate::kMean;
+    return *null ? kFine : Sum(out);
+  }
   const int64_t count = Count();
   *null = 0;
   switch (window_code_->aggregate) {
@@ -60,8 +78,6 @@ Failure WindowReader::Read(Arena* values, Value* out, uint8_t* null) {
     case WindowAggregate::kNunique:
       out->i = Distinct();
       return kFine;
-    case WindowAggregate::kSum:
-      return Sum(count, out);
     case WindowAggregate::kValues:
       Values(count, values, out);
       return kFine;
@@ -71,8 +87,6 @@ Failure WindowReader::Read(Arena* values, Value* out, uint8_t* null) {
   *null = count == 0;
   if (count == 0) return kFine;
   switch (window_code_->aggregate) {
-    case WindowAggregate::kMean:
-      return Sum(count, out);
     case WindowAggregate::kMin:
     case WindowAggregate::kMax:
       Extreme(out);
@@ -130,35 +144,38 @@ void WindowReader::EachOf(const Range& one, Visit visit) {
   for (uint32_t left = one.size(); left > 0; --left, cell += one.list.stride) visit(cell);
 }
 
+void WindowReader::AddRanges() {
+  count_ = Count();
+  for (const Range& one : ranges_) {
+    if (one.history != nullptr && sums_ != nullptr && one.size() >= History::kSumMin)
+      one.history->AddSum(sums_, one.slot, one.range(), &total_);
+    else if (window_code_->kind == Kind::kFloat64)
+      EachOf(one, [&](const uint8_t* cell) { total_.exact.Add(LoadCell(Kind::kFloat64, cell).f); });
+    else
+      EachOf(one, [&](const uint8_t* cell) { total_.whole += LoadCell(Kind::kInt64, cell).i; });
+  }
+}
+
 // The sum, or the mean.
-Failure WindowReader::Sum(int64_t count, Value* out) const {
+Failure WindowReader::Sum(Value* out) const {
   const Kind kind = window_code_->kind;
   const bool mean = window_code_->aggregate == WindowAggregate::kMean;
-  Int128 whole = 0;  // of at most 2^32 × rows numbers of 64 bits: it can't overflow
-  ExactSum exact;
-  for (const Range& one : ranges_) {
-    if (HasPartial(one, kSumMin))
-      one.history->AddSum(one.slot, Moving(one), one.range(), &whole, &exact);
-    else if (kind == Kind::kFloat64)
-      EachOf(one, [&](const uint8_t* cell) { exact.Add(LoadCell(Kind::kFloat64, cell).f); });
-    else
-      EachOf(one, [&](const uint8_t* cell) { whole += LoadCell(Kind::kInt64, cell).i; });
-  }
+  Int128 whole = total_.whole;
   if (kind == Kind::kFloat64) {
-    const double rounded = exact.Round();
-    out->f = mean ? rounded / static_cast<double>(count) : rounded;
+    const double rounded = total_.exact.Round();
+    out->f = mean ? rounded / static_cast<double>(count_) : rounded;
     return kFine;
   }
   if (kind == Kind::kDecimal) {
     if (mean) {
       if (!decimal::ScaleUp(whole, window_code_->scale, &whole)) return kOverflow;
-      whole = decimal::DivideHalfUp(whole, count);
+      whole = decimal::DivideHalfUp(whole, count_);
     }
     out->d = whole;
     return decimal::Fits(whole) ? kFine : kOverflow;
   }
   if (mean) {
-    out->f = static_cast<double>(whole) / static_cast<double>(count);
+    out->f = static_cast<double>(whole) / static_cast<double>(count_);
     return kFine;
   }
   out->i = static_cast<int64_t>(whole);
@@ -214,7 +231,9 @@ int64_t WindowReader::Distinct() {
   words_.clear();
   texts_.clear();
   const Range* base = nullptr;  // the longest with a partial aggregate: its values are never listed
-  const auto list = [&](const Range& one) { one.history->AddDistinct(one.slot, Moving(one), one.range(), &words_); };
+  const auto list = [&](const Range& one) {
+    one.history->AddDistinct(one.slot, Moving(one.offset), one.range(), &words_);
+  };
   for (const Range& one : ranges_) {
     if (kind == Kind::kString) {
       EachOf(one, [&](const uint8_t* cell) { texts_.push_back(LoadCell(kind, cell).s.view()); });
@@ -228,7 +247,7 @@ int64_t WindowReader::Distinct() {
   }
   if (kind == Kind::kString) return CountDistinct(&texts_);
   const int64_t counted =
-      base == nullptr ? 0 : base->history->Distinct(base->slot, Moving(*base), base->range(), &words_);
+      base == nullptr ? 0 : base->history->Distinct(base->slot, Moving(base->offset), base->range(), &words_);
   return counted + CountDistinct(&words_);
 }
 

@@ -24,16 +24,26 @@ namespace morphspark {
 
 class WindowReader {
  public:
+  explicit WindowReader(int worker) : worker_(worker) {}
+
   // A window over so many rows begins: of the column at `offset` of every version. `since` counts for kSince only.
-  void Begin(const WindowCode& window, uint32_t offset, int64_t now, int64_t since, size_t rows);
+  void Begin(const WindowCode& window, History* history, uint32_t offset, int64_t now, int64_t since, size_t rows);
   // A row is in a window once, however often it is named: is this the first time?
   bool Meet(RowHandle row) {
     if (!several_) return true;
     if (row >= met_.size()) met_.resize(std::max<size_t>(row + 1, 2 * met_.size()), 0);
     return std::exchange(met_[row], window_) != window_;
   }
+  // Null: this window needs none.
+  const StandingSums* sums() const { return sums_; }
   // What the history has of a row.
   void Add(History* history, Slot slot);
+  // The same, with what a batch has left since; only if it adds up.
+  void Add(History* history, Slot slot, const VersionList& newer) {
+    count_ += history->AddSum(sums_, slot, newer, start_, now_, &total_);
+  }
+  // Rows are added to a total as they come, and nothing else of them is needed.
+  bool adds_up() const { return adds_up_; }
   // Versions that were put together for this window: the column lies at `offset`.
   void Add(const VersionList& versions, uint32_t offset);
   // Versions older than this are not in the window; of one row at most so many are.
@@ -47,7 +57,7 @@ class WindowReader {
 
  private:
   // Shorter lists are gone through faster than a partial aggregate is found.
-  static constexpr uint32_t kSumMin = 48, kExtremeMin = 96, kDistinctMin = 64;
+  static constexpr uint32_t kExtremeMin = 96, kDistinctMin = 64;
 
   struct Range {
     VersionList list;
@@ -70,20 +80,29 @@ class WindowReader {
   bool HasPartial(const Range& one, uint32_t versions_min) const {
     return one.history != nullptr && one.size() >= versions_min && !recompute_;
   }
-  PartialOf Moving(const Range& one) const {
-    return {one.offset, window_code_->kind, static_cast<uint32_t>(window_code_->by), window_code_->size};
+  PartialOf Moving(uint32_t offset) const {
+    return {offset, window_code_->kind, static_cast<uint32_t>(window_code_->by), window_code_->size};
   }
-  Failure Sum(int64_t count, Value* out) const;
+  bool sums_up() const {
+    return window_code_->aggregate == WindowAggregate::kSum || window_code_->aggregate == WindowAggregate::kMean;
+  }
+  void AddRanges();
+  Failure Sum(Value* out) const;
   void Extreme(Value* out) const;
   void Outermost(bool first, Value* out) const;
   int64_t Distinct();
   void Values(int64_t count, Arena* arena, Value* out);
 
+  const int worker_;  // whose sums it uses
   const WindowCode* window_code_ = nullptr;
   uint32_t offset_ = 0;
   int64_t start_ = 0, now_ = 0;
   bool several_ = false;
   bool recompute_ = false;
+  bool adds_up_ = false;
+  StandingSums* sums_ = nullptr;
+  Total total_;
+  int64_t count_ = 0;          // of versions in the total
   uint64_t window_ = 0;        // how many there were
   std::vector<uint64_t> met_;  // by row: the last window that it was in
   std::vector<Range> ranges_;

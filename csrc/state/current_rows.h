@@ -37,7 +37,13 @@ class CurrentRows {
   void AddVersions(TableId table, ColumnId, RowHandle row, WindowReader* reader) const {
     reader->Add(tables_[table]->history(), row);
   }
-  const History& HistoryOf(TableId table) const { return *tables_[table]->history(); }
+  // Two steps that ask for what a window needs of a row.
+  void PrefetchWindow(TableId table, RowHandle row, const StandingSums* sums) const {
+    tables_[table]->history()->PrefetchRow(row, sums);
+  }
+  void PrefetchVersions(TableId table, RowHandle row, const StandingSums* sums) const {
+    tables_[table]->history()->PrefetchVersions(row, sums);
+  }
   // The row of a key that only the transaction knows.
   template <class Key>
   RowHandle Find(TableId table, Key key, bool) {

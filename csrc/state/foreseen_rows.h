@@ -82,7 +82,8 @@ class ForeseenRows {
   void Store(TableId, RowHandle, ColumnId, const Value&) { assert(false); }
   void Delete(TableId, RowHandle) { assert(false); }
   void AddVersions(TableId, ColumnId, RowHandle, WindowReader*) const { assert(false); }
-  const History& HistoryOf(TableId table) const { return *tables_[table]->history(); }
+  void PrefetchWindow(TableId, RowHandle, const StandingSums*) const {}
+  void PrefetchVersions(TableId, RowHandle, const StandingSums*) const {}
 
  private:
   void NoteRead(TableId table, RowHandle row) const {

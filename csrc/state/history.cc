@@ -40,6 +40,7 @@ uint8_t* History::Append(Slot slot, int64_t time, Stamp sequence) {
     rows_.resize(slot + 1);
     older_.resize(slot + 1, kNoSlot);
     newer_.resize(slot + 1, kNoSlot);
+    for (const auto& one : sums_) one->Resize(rows_.size());
   }
   entries_.reserve(entries_.size() + 1 > entries_.capacity() ? 2 * entries_.size() + 16 : 0);
   Row& row = rows_[slot];
@@ -122,18 +123,17 @@ History::Range History::Between(Slot slot, int64_t start, int64_t end) {
   Row& row = rows_[slot];
   const uint32_t last = row.newest < end ? list.count : list.Before(end);
   const uint64_t base = NumberOf(row, 0);
-  const std::lock_guard lock(locks_[slot % kLocks]);
+  const std::lock_guard lock(locks_[slot % kLocks].value);
   Beginning& began = row.began;
   const bool known = began.after < start && start <= began.until && began.number >= base;
-  if (!known) began = FindBeginning(row, list, start);
+  if (!known) began = FindBeginning(row, list, start, began.number);
   return {static_cast<uint32_t>(std::min<uint64_t>(began.number - base, last)), last};
 }
 
-// Windows move on: the beginning is not far from where another was.
-History::Beginning History::FindBeginning(const Row& row, const VersionList& list, int64_t start) const {
+History::Beginning History::FindBeginning(const Row& row, const VersionList& list, int64_t start, uint64_t near) const {
   const auto time = [&](uint32_t index) { return VersionList::Time(list.at(index)); };
-  const uint64_t base = NumberOf(row, 0), before = row.began.number;
-  const auto at = static_cast<uint32_t>(before <= base ? 0 : std::min<uint64_t>(before - base, list.count));
+  const uint64_t base = NumberOf(row, 0);
+  const auto at = static_cast<uint32_t>(near <= base ? 0 : std::min<uint64_t>(near - base, list.count));
   uint32_t low = 0, high = list.count;  // those before `low` are older than the start, those from `high` on are not
   if (at < list.count && time(at) < start) {
     low = at + 1;
@@ -174,7 +174,7 @@ RowPartials& History::PartialsOf(Row& row) {
 template <class Moving, class Use>
 void History::WithMoving(Slot slot, std::vector<Moving> RowPartials::* which, const PartialOf& of, Range range,
                          Use use) {
-  const std::lock_guard lock(locks_[slot % kLocks]);
+  const std::lock_guard lock(locks_[slot % kLocks].value);
   Row& row = rows_[slot];
   std::vector<Moving>& all = PartialsOf(row).*which;
   auto found = std::ranges::find(all, of, &Moving::of);
@@ -186,15 +186,94 @@ void History::WithMoving(Slot slot, std::vector<Moving> RowPartials::* which, co
   use(*found);
 }
 
-void History::AddSum(Slot slot, const PartialOf& of, Range range, Int128* whole, ExactSum* exact) {
-  WithMoving(slot, &RowPartials::sums, of, range, [&](const MovingSum& sum) {
-    *whole += sum.whole;
-    exact->Merge(sum.exact);
-  });
+StandingSums* History::SumsOf(const PartialOf& of, int worker) {
+  std::atomic<StandingSums*>& first = first_sums_[static_cast<size_t>(worker) % first_sums_.size()];
+  // acquire: sees them as made; partner: the release below.
+  for (StandingSums* one = first.load(std::memory_order_acquire); one != nullptr; one = one->next()) {
+    if (one->Serves(of, worker)) return one;
+  }
+  const std::lock_guard lock(new_sums_);  // other workers may add theirs
+  StandingSums* const next = first.load(std::memory_order_relaxed);
+  sums_.push_back(std::make_unique<StandingSums>(of, worker, next, rows_.size()));
+  first.store(sums_.back().get(), std::memory_order_release);  // partner: the acquire above
+  return sums_.back().get();
+}
+
+uint32_t History::AddSum(StandingSums* sums, Slot slot, int64_t start, int64_t end, Total* total) {
+  const VersionList list = Versions(slot);
+  if (list.count < kSumMin) return AddUp(list, sums->of(), start, end, total);
+  const Row& row = rows_[slot];
+  const uint64_t base = NumberOf(row, 0), last = base + (row.newest < end ? list.count : list.Before(end));
+  StandingSum* const sum = sums->FindOrAdd(slot);
+  const StandingSum::Place& at = sum->at();
+  const bool there = at.after < start && start <= at.until && at.end == last && at.begin >= base;
+  if (!there) {
+    const Beginning began = FindBeginning(row, list, start, at.begin);
+    if (began.number >= last) return 0;
+    sum->MoveTo(sums->of(), Numbered(row), {began.number, last, began.after, began.until});
+  }
+  sum->AddTo(sums->of().kind == Kind::kFloat64, total);
+  return static_cast<uint32_t>(at.end - at.begin);
+}
+
+// Versions that stay when the batch ends are numbered as they will be then, and sums go on from there. Those of later
+// transactions may be among them, but a window ends before the reader's own time.
+uint32_t History::AddSum(StandingSums* sums, Slot slot, const VersionList& newer, int64_t start, int64_t end,
+                         Total* total) {
+  const VersionList list = Versions(slot);
+  if (slot >= rows_.size() || list.count + newer.count < kSumMin) {
+    const uint32_t added = AddUp(newer, sums->of(), start, end, total);
+    return added + AddUp(list, sums->of(), start, end, total);
+  }
+  const Row& row = rows_[slot];
+  const uint64_t base = NumberOf(row, 0), split = base + list.count;
+  StandingSum* const sum = sums->FindOrAdd(slot);
+  const StandingSum::Place& at = sum->at();
+  // Not far from where it was: what the sum goes over is gone over here, too.
+  auto past = static_cast<uint32_t>(at.end < split ? 0 : std::min<uint64_t>(at.end - split, newer.count));
+  while (past > 0 && VersionList::Time(newer.at(past - 1)) >= end) --past;
+  while (past < newer.count && VersionList::Time(newer.at(past)) < end) ++past;
+  const uint64_t last = past > 0 ? split + past : base + (row.newest < end ? list.count : list.Before(end));
+  const bool there = at.after < start && start <= at.until && at.end == last && at.begin >= base;
+  if (!there) {
+    const Beginning began = FindBeginning(row, list, newer, start, at.begin);
+    if (began.number >= last) return 0;
+    NumberedVersions versions = Numbered(row);
+    versions.split = split;
+    versions.newer = newer.first;
+    sum->MoveTo(sums->of(), versions, {began.number, last, began.after, began.until});
+  }
+  sum->AddTo(sums->of().kind == Kind::kFloat64, total);
+  return static_cast<uint32_t>(at.end - at.begin);
+}
+
+History::Beginning History::FindBeginning(const Row& row, const VersionList& list, const VersionList& newer,
+                                          int64_t start, uint64_t near) const {
+  if (list.count > 0 && row.newest >= start) return FindBeginning(row, list, start, near);
+  const uint32_t at = newer.Before(start);
+  const int64_t older = list.count > 0 ? row.newest : std::numeric_limits<int64_t>::min();
+  const int64_t after = at > 0 ? VersionList::Time(newer.at(at - 1)) : older;
+  return {NumberOf(row, 0) + list.count + at, after, at < newer.count ? VersionList::Time(newer.at(at)) : after};
+}
+
+void History::AddSum(StandingSums* sums, Slot slot, Range range, Total* total) {
+  const Row& row = rows_[slot];
+  const uint64_t begin = NumberOf(row, range.begin), end = NumberOf(row, range.end);
+  StandingSum* const sum = sums->FindOrAdd(slot);
+  if (sum->at().begin != begin || sum->at().end != end)
+    sum->MoveTo(sums->of(), Numbered(row), {.begin = begin, .end = end});
+  sum->AddTo(sums->of().kind == Kind::kFloat64, total);
+}
+
+template <class Visit>
+void History::EachSum(Slot slot, Visit visit) {
+  for (const auto& one : sums_) {
+    if (StandingSum* const sum = one->Find(slot)) visit(one->of(), sum);
+  }
 }
 
 const uint8_t* History::Extreme(Slot slot, const PartialOf& of, bool largest, Range range) {
-  const std::lock_guard lock(locks_[slot % kLocks]);
+  const std::lock_guard lock(locks_[slot % kLocks].value);
   Row& row = rows_[slot];
   std::vector<BlockExtremes>& all = PartialsOf(row).extremes;
   auto found = std::ranges::find_if(all, [&](const BlockExtremes& one) { return one.Serves(of, largest); });
@@ -242,20 +321,30 @@ void History::Trim(Slot slot, int64_t now) {
   const uint32_t gone = row.visible + old;
   if (gone == row.gone) return;
   for (uint32_t i = row.gone; i < gone; ++i) CountDropped(row.bytes.data() + uint64_t{i} * stride_);
-  DropPartials(&row, gone);
+  DropPartials(slot, gone);
   if (old == list.count && list.count) Unlink(slot);
   row.gone = row.visible = gone;
   if (gone >= Count(row) - gone) MoveAway(&row);  // not each time: it costs as much as there is
 }
 
-void History::DropPartials(Row* row, uint32_t gone) {
-  if (!row->partials) return;
+// A commit can't fail, and aggregates can be made again.
+void History::DropPartials(Slot slot, uint32_t gone) {
+  Row& row = rows_[slot];
+  const NumberedVersions versions = Numbered(row);
+  EachSum(slot, [&](const PartialOf& of, StandingSum* sum) {
+    try {
+      sum->Drop(of, versions, row.first + gone);
+    } catch (const std::bad_alloc&) {
+      sum->Reset();
+    }
+  });
+  if (!row.partials) return;
   try {
-    row->partials->Drop(Numbered(*row), row->first + gone);
-    if (gone < Count(*row) && !row->partials->empty()) return;
-  } catch (const std::bad_alloc&) {  // a commit can't fail, and partials can be made again
+    row.partials->Drop(versions, row.first + gone);
+    if (gone < Count(row) && !row.partials->empty()) return;
+  } catch (const std::bad_alloc&) {
   }
-  row->partials.reset();
+  row.partials.reset();
 }
 
 void History::MoveAway(Row* row) {
@@ -292,6 +381,7 @@ void History::Rollback() {
     } else {
       CountDropped(row.bytes.data() + uint64_t{one.version} * stride_);
       row.partials.reset();  // they may have what is taken back
+      EachSum(one.slot, [](const PartialOf&, StandingSum* sum) { sum->Reset(); });
       row.began = {};
       row.bytes.resize(uint64_t{one.version} * stride_);
       if (one.version > 0) row.newest = VersionList::Time(row.bytes.data() + uint64_t{one.version - 1} * stride_);
@@ -332,6 +422,7 @@ void History::Forget(Slot slot) {
   Row& row = rows_[slot];
   for (uint32_t i = row.gone; i < Count(row); ++i) CountDropped(row.bytes.data() + uint64_t{i} * stride_);
   row = Row();
+  EachSum(slot, [](const PartialOf&, StandingSum* sum) { sum->Reset(); });
   settled_ = false;
 }
 

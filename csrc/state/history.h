@@ -5,7 +5,8 @@
 //   by age      rows that have a visible version, linked in the order of their newest one
 //   deadlines   for each session over the table a heap of (when, row), one entry per open session; an entry whose
 //               session has gone on since is put off when it comes up
-//   partials    of rows whose windows are long: aggregates that need not be computed anew (partials.h)
+//   sums, partials   of rows whose windows are long: aggregates that need not be computed anew (standing_sums.h,
+//               partials.h)
 //
 // A version in memory: its time, the number of its transaction, the beginning of each session it belongs to, then the
 // row's columns packed as in the table's version log; strings lie in an arena of the history's own.
@@ -17,8 +18,8 @@
 //   1. Nothing is hidden, and a row that does not exist has no version.
 //   2. A row is linked by age if and only if it has a version.
 //
-// Thread safety: any number of readers while nobody appends. What readers change, partial aggregates and where windows
-// began lately, has locks of its own.
+// Thread safety: any number of readers while nobody appends. Of what readers change, sums belong to one worker each;
+// other partial aggregates, and where windows began lately, have locks.
 #pragma once
 
 #include <algorithm>
@@ -26,6 +27,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <queue>
 #include <span>
 #include <unordered_map>
@@ -33,52 +35,14 @@
 
 #include "base/arena.h"
 #include "base/ids.h"
+#include "base/padded.h"
 #include "base/prefetch.h"
 #include "state/partials.h"
 #include "state/row_image.h"
+#include "state/standing_sums.h"
+#include "state/version_list.h"
 
 namespace morphspark {
-
-// The visible versions of one row.
-struct VersionList {
-  const uint8_t* first = nullptr;
-  uint32_t count = 0;
-  uint32_t stride = 0;
-
-  const uint8_t* at(uint32_t index) const { return first + uint64_t{index} * stride; }
-  static int64_t Time(const uint8_t* version) {
-    int64_t time;
-    std::memcpy(&time, version, sizeof(time));
-    return time;
-  }
-  static Stamp Sequence(const uint8_t* version) {
-    Stamp sequence;
-    std::memcpy(&sequence, version + 8, sizeof(sequence));
-    return sequence;
-  }
-  static int64_t First(const uint8_t* version, size_t session) {
-    int64_t first;
-    std::memcpy(&first, version + 16 + 8 * session, sizeof(first));
-    return first;
-  }
-  // How many versions are older than this time.
-  uint32_t Before(int64_t time) const {
-    return Partition([&](const uint8_t* version) { return Time(version) < time; });
-  }
-  // How many come first for which the test holds; it holds for none behind them.
-  template <class Test>
-  uint32_t Partition(Test test) const {
-    uint32_t low = 0, high = count;
-    while (low < high) {
-      const uint32_t middle = low + (high - low) / 2;
-      if (test(at(middle)))
-        low = middle + 1;
-      else
-        high = middle;
-    }
-    return low;
-  }
-};
 
 // A lock for something short.
 class SpinLock {
@@ -108,22 +72,49 @@ class History {
     uint32_t begin, end;
   };
   Range Between(Slot slot, int64_t start, int64_t end);
-  // Three steps that ask for what reading a window needs, to be taken over many rows in turn.
-  void PrefetchRow(Slot slot) const {
-    if (slot < rows_.size()) Prefetch(&rows_[slot]);
+  // Two steps that ask for what reading a window needs, to be taken over many rows in turn. `sums` may be null.
+  [[gnu::always_inline]] void PrefetchRow(Slot slot, const StandingSums* sums) const {
+    if (slot >= rows_.size()) return;
+    Prefetch(&rows_[slot]);
+    if (const StandingSum* const sum = sums == nullptr ? nullptr : sums->Find(slot)) Prefetch(sum);
   }
-  void PrefetchPartials(Slot slot) const {
-    if (slot < rows_.size() && rows_[slot].partials) Prefetch(rows_[slot].partials.get());
+  // Of what a batch has left.
+  [[gnu::always_inline]] void PrefetchNewer(Slot slot, const StandingSums* sums, const VersionList& newer) const {
+    uint64_t at = 0;
+    if (const StandingSum* const sum = slot < rows_.size() && sums != nullptr ? sums->Find(slot) : nullptr) {
+      const Row& row = rows_[slot];
+      const uint64_t split = row.first + Count(row);
+      at = sum->at().end < split ? 0 : std::min<uint64_t>(sum->at().end - split, newer.count);
+    }
+    Prefetch(newer.first + at * stride_);
   }
-  void PrefetchSums(Slot slot) const {
-    if (slot >= rows_.size() || !rows_[slot].partials) return;
-    const auto* sums = reinterpret_cast<const uint8_t*>(rows_[slot].partials->sums.data());
-    Prefetch(sums);
-    Prefetch(sums + 64);
+  [[gnu::always_inline]] void PrefetchVersions(Slot slot, const StandingSums* sums) const {
+    const VersionList list = Versions(slot);
+    if (list.count == 0) return;
+    if (list.count < kSumMin || sums == nullptr) {
+      Prefetch(list.at(list.count) - 64);
+      Prefetch(list.at(list.count) - 1);
+    } else if (const StandingSum* const sum = sums->Find(slot)) {
+      const Row& row = rows_[slot];
+      Prefetch(row.bytes.data() + (sum->at().begin - row.first) * stride_);  // what leaves the window next
+    }
   }
 
+  static constexpr uint32_t kSumMin = 48;  // shorter lists are added up faster than their sum is found
+  // The worker's sums of such windows, to be asked for with every window.
+  StandingSums* SumsOf(const PartialOf& of, int worker);
+  // Adds up the row's visible versions with a time in [start, end); returns how many there are. Costs what has changed
+  // since the sum was asked for last.
+  uint32_t AddSum(StandingSums* sums, Slot slot, int64_t start, int64_t end, Total* total);
+  // The same with what a running batch has left of the row, which is kept when it ends well.
+  uint32_t AddSum(StandingSums* sums, Slot slot, const VersionList& newer, int64_t start, int64_t end, Total* total);
+  // The batch has failed: nothing of it is kept.
+  void ForgetSums() {
+    for (const auto& one : sums_) one->Forget();
+  }
+  // The same for a range that is not empty.
+  void AddSum(StandingSums* sums, Slot slot, Range range, Total* total);
   // Aggregates over a range of a row's visible versions, which is not empty. They cost what has changed since.
-  void AddSum(Slot slot, const PartialOf& of, Range range, Int128* whole, ExactSum* exact);
   // The first version with the smallest or largest value.
   const uint8_t* Extreme(Slot slot, const PartialOf& of, bool largest, Range range);
   // How many distinct values there are; takes them away from `others`. Not of strings.
@@ -197,7 +188,7 @@ class History {
     uint32_t visible = 0;  // versions before it are hidden, or gone
     uint64_t first = 0;    // number of the version at the front
     int64_t newest = 0;    // time of the last version
-    Beginning began;       // where a window began lately
+    Beginning began;       // where a window began lately; not that of a sum
     std::unique_ptr<RowPartials> partials;
   };
   struct Entry {
@@ -222,10 +213,15 @@ class History {
   template <class Moving, class Use>
   void WithMoving(Slot slot, std::vector<Moving> RowPartials::* which, const PartialOf& of, Range range, Use use);
   RowPartials& PartialsOf(Row& row);
-  Beginning FindBeginning(const Row& row, const VersionList& list, int64_t start) const;
+  // The beginning is not far from version number `near`, mostly.
+  Beginning FindBeginning(const Row& row, const VersionList& list, int64_t start, uint64_t near) const;
+  Beginning FindBeginning(const Row& row, const VersionList& list, const VersionList& newer, int64_t start,
+                          uint64_t near) const;
+  template <class Visit>
+  void EachSum(Slot slot, Visit visit);
   int64_t DeadlineOf(size_t session, const uint8_t* last) const;
   void Trim(Slot slot, int64_t now);
-  void DropPartials(Row* row, uint32_t gone);
+  void DropPartials(Slot slot, uint32_t gone);
   void MoveAway(Row* row);
   void Link(Slot slot);
   void Unlink(Slot slot);
@@ -247,8 +243,12 @@ class History {
   bool settled_ = true;          // by age and deadlines are as the rows say
   Stamp last_sequence_ = 0;
   uint64_t versions_ = 0;
-  uint64_t string_bytes_ = 0;           // of versions that are there
-  std::array<SpinLock, kLocks> locks_;  // of the partials of rows, by slot
+  uint64_t string_bytes_ = 0;                   // of versions that are there
+  std::array<Padded<SpinLock>, kLocks> locks_;  // of the partials of rows, by slot
+  std::mutex new_sums_;
+  std::vector<std::unique_ptr<StandingSums>> sums_;
+  // By worker, modulo their number: each knows the next.
+  std::array<std::atomic<StandingSums*>, 16> first_sums_ = {};
   Arena strings_;
 };
 

@@ -4,28 +4,6 @@
 
 namespace morphspark {
 
-void MovingSum::MoveTo(const NumberedVersions& versions, uint64_t begin, uint64_t end) {
-  const auto clear = [&] {
-    whole = 0;
-    exact.Reset();
-  };
-  const auto cell = [&](uint64_t number) { return versions.at(number) + of.offset; };
-  if (of.kind == Kind::kFloat64) {
-    range.MoveTo(
-        begin, end,
-        [&](uint64_t number, int times) {
-          const double value = LoadCell(Kind::kFloat64, cell(number)).f;
-          times > 0 ? exact.Add(value) : exact.Subtract(value);
-        },
-        clear);
-  } else {
-    const auto enter = [&](uint64_t number, int times) {
-      whole += times * Int128{LoadCell(Kind::kInt64, cell(number)).i};
-    };
-    range.MoveTo(begin, end, enter, clear);
-  }
-}
-
 void MovingCounts::MoveTo(const NumberedVersions& versions, uint64_t begin, uint64_t end) {
   const auto enter = [&](uint64_t number, int times) {
     const uint64_t word = DistinctWord(of.kind, versions.at(number) + of.offset);
@@ -91,14 +69,10 @@ uint64_t BlockExtremes::Best(const NumberedVersions& versions, uint64_t begin, u
 
 void RowPartials::Drop(const NumberedVersions& versions, uint64_t before) {
   // Blocks need no word: nobody asks for what is not there.
-  const auto drop = [&](auto* moving) {
-    for (auto& one : *moving) {
-      if (before > one.range.begin() && before < one.range.end()) one.MoveTo(versions, before, one.range.end());
-    }
-    std::erase_if(*moving, [&](const auto& one) { return one.range.end() <= before; });
-  };
-  drop(&sums);
-  drop(&counts);
+  for (MovingCounts& one : counts) {
+    if (before > one.range.begin() && before < one.range.end()) one.MoveTo(versions, before, one.range.end());
+  }
+  std::erase_if(counts, [&](const MovingCounts& one) { return one.range.end() <= before; });
 }
 
 }  // namespace morphspark

@@ -1,12 +1,11 @@
 // Partial aggregates over the versions of one row: a window that is read again and again costs what has changed since,
 // not what it holds.
 //
-//   MovingSum, MovingCounts   over a range that moves with a window: what enters is added, what leaves is taken back,
-//   so
-//                             a version costs two steps, however often the window is read. Sums are exact, so nobody
-//                             can tell where they have been
-//   BlockExtremes             which of every 16, 256 and 4,096 versions has the smallest or largest value: nothing can
-//                             be taken back from a minimum, but a range is made of few blocks
+//   MovingCounts    over a range that moves with a window: what enters is added, what leaves is taken back, so a
+//   version
+//                   costs two steps, however often the window is read (for sums: standing_sums.h)
+//   BlockExtremes   which of every 16, 256 and 4,096 versions has the smallest or largest value: nothing can be taken
+//                   back from a minimum, but a range is made of few blocks
 //
 // Versions are numbered from the row's first one ever, so that numbers stay when old ones are dropped.
 //
@@ -18,7 +17,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include "base/exact_sum.h"
 #include "state/cells.h"
 
 namespace morphspark {
@@ -32,18 +30,25 @@ struct PartialOf {
   bool operator==(const PartialOf&) const = default;
 };
 
-// A row's versions by number.
+// A row's versions by number; the newest may lie elsewhere.
 struct NumberedVersions {
   const uint8_t* bytes;
   uint64_t first;   // number of what lies at `bytes`
   uint64_t oldest;  // number of the first that is not dropped
   uint32_t stride;
+  uint64_t split = UINT64_MAX;  // number of what lies at `newer`
+  const uint8_t* newer = nullptr;
 
-  const uint8_t* at(uint64_t number) const { return bytes + (number - first) * stride; }
+  const uint8_t* at(uint64_t number) const {
+    return number < split ? bytes + (number - first) * stride : newer + (number - split) * stride;
+  }
 };
 
 class MovingRange {
  public:
+  MovingRange() = default;
+  MovingRange(uint64_t begin, uint64_t end) : begin_(begin), end_(end) {}
+
   // Calls enter(number, ±1) for what enters and leaves. If it throws, the range is where it got to.
   template <class Enter, class Clear>
   void MoveTo(uint64_t begin, uint64_t end, Enter enter, Clear clear) {
@@ -64,15 +69,6 @@ class MovingRange {
   static uint64_t Distance(uint64_t a, uint64_t b) { return a < b ? b - a : a - b; }
 
   uint64_t begin_ = 0, end_ = 0;
-};
-
-struct MovingSum {
-  PartialOf of;
-  MovingRange range = {};
-  Int128 whole = 0;
-  ExactSum exact = {};
-
-  void MoveTo(const NumberedVersions& versions, uint64_t begin, uint64_t end);
 };
 
 // How often each value is there; not of strings.
@@ -117,13 +113,12 @@ class BlockExtremes {
 };
 
 struct RowPartials {
-  std::vector<MovingSum> sums;
   std::vector<MovingCounts> counts;
   std::vector<BlockExtremes> extremes;
 
   // Versions before this number are about to be dropped.
   void Drop(const NumberedVersions& versions, uint64_t before);
-  bool empty() const { return sums.empty() && counts.empty() && extremes.empty(); }
+  bool empty() const { return counts.empty() && extremes.empty(); }
 };
 
 }  // namespace morphspark

@@ -40,6 +40,7 @@ void BatchVersions::Restart() {
   for (Arena& arena : strings_) arena.Reset();
   reads_windows_ = graph.reads_windows;
   if (reads_windows_) PrepareWindows();
+  if (!graph.onlookers.empty()) PrepareOnlookers();
 }
 
 // Room for as many versions of a row as it has writes.
@@ -65,6 +66,45 @@ void BatchVersions::PrepareWindows() {
     if (graph.previous[access] != kBase) left_[graph.previous[access]].area = left_[access].area;
   }
   areas_.Resize(total);
+}
+
+// Where each write is among those of its row; a row's last one knows where they begin.
+void BatchVersions::PrepareOnlookers() {
+  const morphspark::Graph& graph = *graph_;
+  const Access accesses = graph.accesses();
+  place_.Resize(accesses);
+  first_.Resize(accesses);
+  Access total = 0;
+  for (Access access = 0; access < accesses; ++access) {
+    if (!(graph.flags[access] & Graph::kWrites)) continue;
+    const Access previous = graph.previous[access];
+    place_[access] = previous == kBase ? 0 : place_[previous] + 1;
+    ++total;
+  }
+  writes_.Resize(total);
+  writers_.Resize(total);
+  for (Access access = accesses; access-- > 0;) {
+    if (!(graph.flags[access] & Graph::kWrites)) continue;
+    // Behind the last one of a row lie those of another; `total` counts down to where this row's begin.
+    if (!(graph.flags[access] & Graph::kSuperseded)) {
+      const uint32_t count = place_[access] + 1;
+      total -= count;
+      place_[access] = total + count - 1;
+      first_[access] = total;
+    }
+    writes_[place_[access]] = access;
+    writers_[place_[access]] = graph.owner[access];
+    if (graph.previous[access] != kBase) place_[graph.previous[access]] = place_[access] - 1;
+  }
+}
+
+// `last` is the row's last write, and not before the task. Onlookers come in order, mostly, but the writes of a row are
+// few, or else far apart: nothing is gained by a hint.
+Access BatchVersions::EarlierWrite(Access last, Task task) const {
+  const Task* const begin = writers_.data() + first_[last];
+  const Task* const end = writers_.data() + place_[last];
+  const Task* const at = std::lower_bound(begin, end, task);
+  return at == begin ? kBase : writes_[at - 1 - writers_.data()];
 }
 
 // A write is settled: the versions of its row are those behind the write before, and perhaps its own.
@@ -276,24 +316,23 @@ void BatchVersions::Install() {
 }
 
 uint64_t BatchVersions::bytes() const {
-  uint64_t bytes = image_.bytes() + state_.bytes() + source_.bytes() + words_.bytes() + left_.bytes() + areas_.bytes();
+  uint64_t bytes = image_.bytes() + state_.bytes() + source_.bytes() + words_.bytes() + left_.bytes() + areas_.bytes() +
+                   place_.bytes() + first_.bytes() + writes_.bytes() + writers_.bytes();
   for (const Arena& arena : strings_) bytes += arena.reserved();
   return bytes;
 }
 
-// A transaction waits for the latest earlier write of its row, and that one for the write before it: all are settled,
-// and what they left lies side by side. Times only grow along it, so often nothing older is needed.
-void PlannedRows::AddVersions(TableId table, ColumnId column, RowHandle row, WindowReader* reader) const {
-  History* const history = versions_->tables_[table]->history();
-  const Access previous = Graph().previous[row];
-  if (previous == kBase) return reader->Add(history, Graph().slot[row]);
-  const BatchVersions::Left& left = versions_->left_[previous];
-  const auto* const area = reinterpret_cast<const uint8_t*>(versions_->areas_.data() + left.area);
+// What the batch has left of a row lies side by side. Times only grow along it, so often nothing older is needed.
+void BatchVersions::AddVersions(TableId table, ColumnId column, Slot slot, Access write, WindowReader* reader) const {
+  History* const history = tables_[table]->history();
+  if (write == kBase) return reader->Add(history, slot);
+  const Left& left = left_[write];
+  const auto* const area = reinterpret_cast<const uint8_t*>(areas_.data() + left.area);
   const uint32_t stride = history->stride();
   const VersionList list{area + uint64_t{left.first} * stride, left.count - left.first, stride};
   const bool enough = list.count > 0 && (VersionList::Time(list.at(0)) < reader->start() ||
                                          static_cast<int64_t>(list.count) >= reader->rows_most());
-  if (!left.cut && !enough) reader->Add(history, Graph().slot[row]);
+  if (!left.cut && !enough) reader->Add(history, slot);
   if (list.count > 0) reader->Add(list, history->offset(column));
 }
 

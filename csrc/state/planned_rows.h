@@ -66,10 +66,19 @@ class BatchVersions {
   // foreseen, mostly.
   RowHandle Foreseen(Task task, TableId table, Slot slot, bool writes, Finder* finder) const;
 
+  // For onlookers: the latest write of a row by a transaction before this one.
+  Access WriteBefore(TableId table, Slot slot, Task task) const {
+    const Access last = planner_->LastWrite(*graph_, table, slot);
+    return last == kBase || graph_->owner[last] < task ? last : EarlierWrite(last, task);
+  }
+  // What the table keeps of a row, and what transactions of this batch have left up to this write.
+  void AddVersions(TableId table, ColumnId column, Slot slot, Access write, WindowReader* reader) const;
+
   uint64_t bytes() const;
 
  private:
   friend class PlannedRows;
+  friend class PastRows;
 
   static constexpr uint8_t kOwned = 1;   // the image is the transaction's
   static constexpr uint8_t kExists = 2;  // and a row, not the lack of one
@@ -84,6 +93,8 @@ class BatchVersions {
     bool cut;        // as is what the table has kept
   };
   void PrepareWindows();
+  void PrepareOnlookers();
+  Access EarlierWrite(Access last, Task task) const;
   void Leave(Access access, bool own);
 
   void PrefetchInstalled(Access access) const;
@@ -113,8 +124,13 @@ class BatchVersions {
   Scratch<Access> source_;       // by settled access: whose image its successors read; kBase: the table's row
   Scratch<uint64_t> words_;
   bool reads_windows_ = false;
-  Scratch<Left> left_;          // by access that writes to a table that keeps versions; if windows are read
-  Scratch<uint64_t> areas_;     // versions, as those of the table's history
+  Scratch<Left> left_;       // by access that writes to a table that keeps versions; if windows are read
+  Scratch<uint64_t> areas_;  // versions, as those of the table's history
+  // For onlookers: the writes of a row side by side, in order.
+  Scratch<uint32_t> place_;  // by access that writes: where it is among them
+  Scratch<uint32_t> first_;  // by last write of a row: where the row's begin
+  Scratch<Access> writes_;
+  Scratch<Task> writers_;       // whose they are
   std::vector<Arena> strings_;  // by worker: what images point to
 };
 
@@ -199,9 +215,26 @@ class PlannedRows {
     if (source != kBase) Prefetch(Image(source));
   }
 
-  // What the table keeps of a row, and what transactions of this batch have left since.
-  void AddVersions(TableId table, ColumnId column, RowHandle row, WindowReader* reader) const;
-  const History& HistoryOf(TableId table) const { return *Stored(table).history(); }
+  // A transaction waits for the latest earlier write of its row, and that one for the write before it: all are settled.
+  void AddVersions(TableId table, ColumnId column, RowHandle row, WindowReader* reader) const {
+    versions_->AddVersions(table, column, Graph().slot[row], Graph().previous[row], reader);
+  }
+  // Two steps that ask for what a window needs of a row.
+  void PrefetchWindow(TableId table, RowHandle row, const StandingSums* sums) const {
+    if (row >= kHandlesMax) return;
+    Stored(table).history()->PrefetchRow(Graph().slot[row], sums);
+    const Access previous = Graph().previous[row];
+    if (previous != kBase) Prefetch(&versions_->left_[previous]);
+  }
+  void PrefetchVersions(TableId table, RowHandle row, const StandingSums* sums) const {
+    if (row >= kHandlesMax) return;
+    Stored(table).history()->PrefetchVersions(Graph().slot[row], sums);
+    const Access previous = Graph().previous[row];
+    if (previous == kBase) return;
+    const uint64_t* const area = versions_->areas_.data() + versions_->left_[previous].area;
+    Prefetch(area);
+    Prefetch(area + 8);
+  }
   Slot SlotOf(RowHandle row) const { return row >= kHandlesMax ? kNoSlot : Graph().slot[row]; }
 
   // A row that the transaction names only now. If it roams, nobody else runs; else the row must have been foreseen.

@@ -126,11 +126,16 @@ BOOST_AUTO_TEST_CASE(partial_aggregates_are_those_of_the_versions) {
     if (range.begin == range.end || random() % 4) continue;
     const Doubles all = rows.Values(0), in(all.begin() + range.begin, all.begin() + range.end);
     const PartialOf column{rows.history.offset(0), Kind::kFloat64}, moving{column.offset, column.kind, 0, size};
-    ExactSum sum, kept;
-    Int128 whole = 0;
+    ExactSum sum;
+    Total by_time, by_range;
     for (double value : in) sum.Add(value);
-    rows.history.AddSum(0, moving, range, &whole, &kept);
-    BOOST_TEST((kept.Round() == sum.Round() || (kept.Round() != kept.Round() && sum.Round() != sum.Round())));
+    StandingSums* const sums = rows.history.SumsOf(moving, 0);
+    BOOST_TEST(rows.history.AddSum(sums, 0, now - size - jitter, now - jitter, &by_time) == in.size());
+    rows.history.AddSum(sums, 0, range, &by_range);
+    for (const Total* kept : {&by_time, &by_range}) {
+      const double rounded = kept->exact.Round();
+      BOOST_TEST((rounded == sum.Round() || (rounded != rounded && sum.Round() != sum.Round())));
+    }
     for (bool largest : {false, true}) {
       size_t best = 0;
       for (size_t i = 1; i < in.size(); ++i) {

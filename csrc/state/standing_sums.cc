@@ -1,0 +1,61 @@
+#include "state/standing_sums.h"
+
+#include <utility>
+
+namespace morphspark {
+
+uint32_t AddUp(const VersionList& list, const PartialOf& of, int64_t start, int64_t end, Total* total) {
+  uint32_t last = list.count;
+  while (last > 0 && VersionList::Time(list.at(last - 1)) >= end) --last;
+  uint32_t first = last;
+  const auto each = [&](auto add) {
+    for (; first > 0; --first) {
+      const uint8_t* const version = list.at(first - 1);
+      if (VersionList::Time(version) < start) return;
+      add(version + of.offset);
+    }
+  };
+  if (of.kind == Kind::kFloat64)
+    each([&](const uint8_t* cell) { total->exact.Add(LoadCell(Kind::kFloat64, cell).f); });
+  else
+    each([&](const uint8_t* cell) { total->whole += LoadCell(Kind::kInt64, cell).i; });
+  return last - first;
+}
+
+void StandingSum::MoveTo(const PartialOf& of, const NumberedVersions& versions, const Place& to) {
+  StandingSum moved = std::exchange(*this, StandingSum());
+  MovingRange range(moved.at_.begin, moved.at_.end);
+  const auto cell = [&](uint64_t number) { return versions.at(number) + of.offset; };
+  if (of.kind == Kind::kFloat64) {
+    ExactSum sum;
+    if (moved.elsewhere_)
+      sum = std::move(*moved.elsewhere_);
+    else
+      sum.MergeNear(moved.number_, moved.base_);
+    const auto enter = [&](uint64_t number, int times) {
+      const double value = LoadCell(Kind::kFloat64, cell(number)).f;
+      times > 0 ? sum.Add(value) : sum.Subtract(value);
+    };
+    range.MoveTo(to.begin, to.end, enter, [&] { sum.Reset(); });
+    if (sum.all_near()) {
+      number_ = sum.near();
+      base_ = sum.base();
+    } else {
+      elsewhere_ = std::make_unique<ExactSum>(std::move(sum));
+    }
+  } else {
+    const auto enter = [&](uint64_t number, int times) {
+      moved.number_ += times * Int128{LoadCell(Kind::kInt64, cell(number)).i};
+    };
+    range.MoveTo(to.begin, to.end, enter, [&] { moved.number_ = 0; });
+    number_ = moved.number_;
+  }
+  at_ = to;
+}
+
+void StandingSum::Drop(const PartialOf& of, const NumberedVersions& versions, uint64_t before) {
+  if (before <= at_.begin) return;
+  before < at_.end ? MoveTo(of, versions, {.begin = before, .end = at_.end}) : Reset();
+}
+
+}  // namespace morphspark
