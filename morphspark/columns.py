@@ -271,7 +271,7 @@ def _is_canonical(array: pa.Array) -> bool:
 
 
 def _packed_offsets(array: pa.Array) -> pa.Buffer | None:
-    """The offsets of lists without nulls that have all elements of their child, one list behind the other; else None."""
+    """The offsets of lists without nulls that have all elements of their child, one behind the other; else None."""
     large = pa.types.is_large_list(array.type)
     if not (large or pa.types.is_list(array.type)) or array.offset or array.null_count or not len(array):
         return None

@@ -57,6 +57,7 @@ class TransactionText {
   std::vector<Loop> loops;
   std::vector<Accumulator> accumulators;
   std::vector<SiteId> sites;
+  std::vector<WindowCode> windows;
 
   struct Fields {
     uint32_t c = 0;
@@ -210,6 +211,14 @@ class Assembler {
       for (const Accumulator& a : one.accumulators) add(a.reduction, a.kind, a.scale);
       list(one.sites);
     }
+    if (std::ranges::all_of(transactions, [](const TransactionText& one) { return one.windows.empty(); })) return out;
+    count(columns);
+    for (const TransactionText& one : transactions) {
+      count(one.windows);
+      for (const WindowCode& w : one.windows) add(w.aggregate, w.by, w.size, w.since, w.kind, w.scale);
+      add(0);  // collections
+    }
+    add(0);  // triggers
     return out;
   }
 };
