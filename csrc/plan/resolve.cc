@@ -70,7 +70,9 @@ template <class MakeKeys>
 void FindOrAddAll(const SiteContext& context, MakeKeys make_keys, ThreadPool* pool, std::vector<Slot>* slots) {
   const auto rows = static_cast<int64_t>(context.transactions.size());
   std::atomic<bool> absent{false};
-  pool->For(rows - context.first, kGrain, [&](int64_t begin, int64_t end) {
+  // Rows with long lists have many keys each.
+  const auto keys_each = std::max<int64_t>(static_cast<int64_t>(slots->size()) / std::max<int64_t>(rows, 1), 1);
+  pool->For(rows - context.first, std::max<int64_t>(kGrain / keys_each, 1), [&](int64_t begin, int64_t end) {
     const auto keys = make_keys();
     BlockFinder finder(context.table->index(), keys, slots->data());
     EachKey(context, context.first + begin, context.first + end, [&](int64_t at) { finder.Add(at); });
