@@ -258,7 +258,7 @@ void Engine::Look(const EpochInput& input, const Order& order, int64_t draw_max,
   const PlanInput plan{code, input.columns, order, transactions_, slots_};
   explanation->plannable = Plannable(input);
   Adviser adviser = adviser_;  // a copy: looking is not learning
-  explanation->advice = Advise(input, plan, 0, order.running, &adviser);
+  explanation->advice = Advise(input, plan, /*ran=*/0, 0, order.running, &adviser);
   Planner planner(tables_);
   Graph graph;
   planner.Plan(plan, 0, order.running, &pool_, &graph);
@@ -296,7 +296,7 @@ bool Engine::Plannable(const EpochInput& input) const {
   return !input.strategy || input.strategy->scheme != Scheme::kNolock || !input.code->uses_windows();
 }
 
-Adviser::Advice Engine::Advise(const EpochInput& input, const PlanInput& plan, int64_t begin, int64_t end,
+Adviser::Advice Engine::Advise(const EpochInput& input, const PlanInput& plan, int64_t ran, int64_t begin, int64_t end,
                                Adviser* adviser) {
   Adviser::Advice advice{.strategy = {}, .transactions = end - begin};
   if (!Plannable(input)) {
@@ -308,17 +308,20 @@ Adviser::Advice Engine::Advise(const EpochInput& input, const PlanInput& plan, i
     if (input.punctuation > 0) advice.transactions = std::min(input.punctuation, end - begin);
     return advice;
   }
-  if (const auto known = adviser->WithoutALook(end - begin, input.punctuation)) return *known;
-  return adviser->Next(LookAtBatch(plan, begin, end), Workers(input), input.punctuation);
+  if (const auto known = adviser->WithoutALook(ran, end - begin, input.punctuation)) return *known;
+  BatchStatistics statistics = LookAtBatch(plan, begin, end);
+  statistics.ran = ran;
+  return adviser->Next(statistics, Workers(input), input.punctuation);
 }
 
 Status Engine::RunBatches(const EpochInput& input, const Piece& piece, int64_t begin, int64_t end,
                           EpochResult* result) {
   if (input.interleaving) adviser_.Shake(*input.interleaving);
+  const int64_t first = begin;
   while (begin < end) {
     poller_->Look();
     if (poller_->cancelled()) return CancelledStatus();
-    const Adviser::Advice advice = Advise(input, piece.plan, begin, end, &adviser_);
+    const Adviser::Advice advice = Advise(input, piece.plan, begin - first, begin, end, &adviser_);
     BatchReport report;
     report.strategy = advice.strategy;
     report.begin = begin;

@@ -146,7 +146,9 @@ class Engine {
   Status RunBatches(const EpochInput& input, const Piece& piece, int64_t begin, int64_t end, EpochResult* result);
   Status RunBatch(const EpochInput& input, const Piece& piece, BatchReport* report);
   bool Plannable(const EpochInput& input) const;
-  Adviser::Advice Advise(const EpochInput& input, const PlanInput& plan, int64_t begin, int64_t end, Adviser* adviser);
+  // For transactions [begin, end), and `ran` of them ran before those.
+  Adviser::Advice Advise(const EpochInput& input, const PlanInput& plan, int64_t ran, int64_t begin, int64_t end,
+                         Adviser* adviser);
 
   void Look(const EpochInput& input, const Order& order, int64_t draw_max, EpochExplanation* explanation);
   int Workers(const EpochInput& input) const;

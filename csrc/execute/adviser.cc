@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <cmath>
+#include <utility>
 
 namespace morphspark {
 namespace {
@@ -21,7 +22,11 @@ constexpr double kWorthATrial = 0.95;       // of the best, at least as good as 
 constexpr double kRelatives = 0.85;         // of an arm, at best
 constexpr double kDidWell = 1.25;           // times the best, and its relatives are tried
 constexpr double kPromising = 1.3;          // times the best at first, and it gets a second chance
-constexpr double kClose = 1.12;             // times the best, and it is tried again now and then
+constexpr double kClose = 1.12;             // times the best, and it is tried again now and then:
+constexpr double kReluctance = 0.06;        // more than the best: half as often; twice that: a fifth
+constexpr double kSlowTimes = 0.85;         // of what it took then, at least, where all took more
+constexpr uint64_t kPatienceMin = 8;        // decisions until it is
+constexpr double kWon = 0.98;               // of the best, and less is not by chance
 constexpr double kWorse = 1.15;             // times what it was: the best has lost its lead, perhaps
 constexpr double kHopeful = 0.8;            // of the best by the model, and measured
 constexpr double kNotHopeless = 3;          // at most so many times the best: tried again now and then, too
@@ -83,6 +88,23 @@ int64_t EvenBatch(int64_t transactions, int64_t size) {
   return (transactions + batches - 1) / batches;
 }
 
+bool InLanes(int arm) { return Arms()[arm].strategy.unit == Unit::kStratum; }
+
+// Does what keeps one from what it could reach keep the other, too: uneven shares, waiting?
+bool Alike(int arm, int other) {
+  return arm != kSerial && other != kSerial && !InLanes(arm) && !InLanes(other) &&
+         Arms()[arm].strategy.cuts() == Arms()[other].strategy.cuts();
+}
+
+// Transactions that tell what an arm can do.
+int64_t Enough(int arm) { return InLanes(arm) ? kTrialMinInLanes : kTrialMin; }
+
+// What is left of an epoch may be few, where most of it was run; but not where there never are more.
+bool Tell(int arm, int64_t transactions, int64_t together, int64_t punctuation) {
+  const int64_t usual = punctuation > 0 ? std::min(punctuation, together) : together;
+  return arm == kSerial || transactions >= std::min(Enough(arm), usual) / 2;
+}
+
 int64_t ForSeconds(double seconds, double access, const BatchStatistics& statistics) {
   const double each = access * statistics.AccessesEach();
   return each <= 0 ? 0 : static_cast<int64_t>(std::min(std::ceil(seconds / each), 1e9));
@@ -129,15 +151,11 @@ class Chooser {
     return PredictAccess(Arms()[arm].strategy, statistics_, costs_, situation_.workers, FullSize(arm));
   }
 
-  // The same, if what keeps the best from what it could reach keeps this one, too: uneven shares, waiting.
+  // The same, where it is like the best, which may be far from what it could reach.
   double Expected(int arm, int best) const {
-    const bool alike = best != kSerial && !InLanes(best) && !InLanes(arm) &&
-                       Arms()[best].strategy.cuts() == Arms()[arm].strategy.cuts();
-    const double lost = alike ? std::clamp(Estimate(best) / Predicted(best), 1.0, kLostMax) : 1;
+    const double lost = Alike(arm, best) ? std::clamp(Estimate(best) / Predicted(best), 1.0, kLostMax) : 1;
     return lost * Predicted(arm);
   }
-
-  static bool InLanes(int arm) { return Arms()[arm].strategy.unit == Unit::kStratum; }
 
   int Best() const {
     int best = kSerial;
@@ -152,7 +170,9 @@ class Chooser {
     if (one.strategy.cuts() && !statistics_.may_cut) return false;
     if (InLanes(arm) && statistics_.lanes == 0) return false;
     if (!one.resized) return true;
-    return situation_.punctuation <= 0 && FullSize(arm) != FullSize(one.leader);
+    const int64_t together = statistics_.Together();
+    return situation_.punctuation <= 0 &&
+           EvenBatch(together, one.transactions) != EvenBatch(together, Arms()[one.leader].transactions);
   }
 
   int64_t FullSize(int arm) const { return EvenBatch(statistics_.transactions, Arms()[arm].transactions); }
@@ -203,8 +223,19 @@ class Chooser {
   int64_t TrialSize(int arm, double hope) const {
     const Arm& one = Arms()[arm];
     if (one.resized) return FullSize(arm);
-    const int64_t fewest = InLanes(arm) ? kTrialMinInLanes : kTrialMin;
-    return std::min(std::max(fewest, ForSeconds(kTrialSeconds, hope, statistics_)), FullSize(arm));
+    return std::min(std::max(Enough(arm), ForSeconds(kTrialSeconds, hope, statistics_)), FullSize(arm));
+  }
+
+  // What an arm would take now. Where the best took more when it was measured, so did everything, perhaps.
+  double Nowadays(int arm, double least) const {
+    const double then = records_[arm].beaten_by;
+    return Estimate(arm) * (then > 0 ? std::clamp(least / then, kSlowTimes, 1.0) : 1);
+  }
+
+  // In decisions: the more is probably lost, the more rarely.
+  static uint64_t Patience(const ArmRecord& record, double own, double least) {
+    const double lost = std::clamp(own / least, 1.0, kPromising) - 1;
+    return static_cast<uint64_t>(static_cast<double>(record.patience) * (1 + std::pow(lost / kReluctance, 2)));
   }
 
   std::optional<Decision> Again(int best) const {
@@ -213,15 +244,17 @@ class Chooser {
       const ArmRecord& record = records_[arm];
       if (arm == best || !record.known() || !Possible(arm)) continue;
       const bool worse = record.beaten_by > 0 && least > kWorse * record.beaten_by;  // the best, since then
-      if (!worse && situation_.decisions - record.last <= record.patience) continue;
       const double own = Estimate(arm);
-      if (arm == kSerial)
-        return Decision{arm, own < kPromising * least ? FullSize(arm) : SerialLook(), Why::kAgain, own};
-      const bool close = own < kClose * least;
+      const double nowadays = Nowadays(arm, least);
+      const uint64_t patience = Patience(record, arm == kSerial ? least : nowadays, least);
+      if (!worse && situation_.decisions - record.last <= patience) continue;
+      if (arm == kSerial) return Decision{arm, own < kClose * least ? FullSize(arm) : SerialLook(), Why::kAgain, own};
+      const bool close = nowadays < kClose * least;
       const bool hopeful = own < kNotHopeless * least && !Arms()[arm].resized && Expected(arm, best) < kHopeful * least;
       if (!close && !hopeful) continue;
       // Nothing is risked on what is only hoped, or was true elsewhere.
-      const int64_t transactions = close && !record.borrowed ? FullSize(arm) : TrialSize(arm, own);
+      const bool sure = own < kClose * least && !record.borrowed;
+      const int64_t transactions = sure ? FullSize(arm) : TrialSize(arm, own);
       return Decision{arm, transactions, Why::kAgain, own};
     }
     return std::nullopt;
@@ -285,7 +318,7 @@ Decision Decide(const BatchStatistics& statistics, const LearnedCosts& costs, st
 
 uint64_t Adviser::Key(const BatchStatistics& statistics) const {
   uint64_t key = statistics.mix;
-  key = key * 31 + static_cast<uint64_t>(SizeBucket(statistics.transactions));
+  key = key * 31 + static_cast<uint64_t>(SizeBucket(statistics.Together()));
   key = key * 31 + SpanBucket(statistics.transaction_span);
   key = key * 31 + SpanBucket(statistics.operation_span);
   key = key * 31 + static_cast<uint64_t>(std::lround(std::min(statistics.AccessesEach(), 64.0)));
@@ -300,7 +333,8 @@ Adviser::Context& Adviser::Enter(uint64_t key) {
   if (found == contexts_.end()) {
     Context context;  // whole before it is listed: there may be no memory for its records
     const auto before = contexts_.find(last_context_);
-    if (before != contexts_.end()) context.records = before->second.records;
+    if (before != contexts_.end()) context = before->second;
+    context.surprises = 0;
     context.records.resize(Arms().size());
     for (ArmRecord& record : context.records) record.borrowed = record.known();
     found = contexts_.emplace(key, std::move(context)).first;
@@ -322,17 +356,23 @@ void Adviser::Smooth(BatchStatistics* statistics) {
   }
 }
 
-// What was measured on other batches, as the model tells the difference.
+// What was measured on other batches, as the model tells the difference: by what they are like and what their
+// transactions cost. What has been learned about the machine since is in the measurements already.
 void Adviser::Refresh(const DecisionInputs& inputs, int workers, Context* context) {
   LearnedCosts costs = inputs.costs;
-  costs.lanes_gain = kLanesGainUsual;  // whatever is learned about it: that is in the measurements already
+  costs.lanes_gain = kLanesGainUsual;
+  LearnedCosts costs_then = costs;
+  costs_then.serial = std::exchange(context->serial, costs.serial);
+  const BatchStatistics then = std::exchange(context->like, inputs.statistics);
+  if (costs_then.serial <= 0) return;
+  const auto model = [&](const Arm& arm, const BatchStatistics& statistics, const LearnedCosts& own) {
+    return PredictAccess(arm.strategy, statistics, own, workers, EvenBatch(statistics.Together(), arm.transactions));
+  };
   for (int arm = 1; arm < static_cast<int>(Arms().size()); ++arm) {
     ArmRecord& record = context->records[arm];
     if (!record.known()) continue;
-    const int64_t size = EvenBatch(inputs.statistics.transactions, Arms()[arm].transactions);
-    const double now = PredictAccess(Arms()[arm].strategy, inputs.statistics, costs, workers, size);
-    if (record.model > 0) record.seconds.Scale(std::clamp(now / record.model, 1 / kModelTrust, kModelTrust));
-    record.model = now;
+    const double times = model(Arms()[arm], inputs.statistics, costs) / model(Arms()[arm], then, costs_then);
+    record.seconds.Scale(std::clamp(times, 1 / kModelTrust, kModelTrust));
   }
 }
 
@@ -344,7 +384,7 @@ double Adviser::LanesGain(uint64_t types) const {
   return std::min(hope / found->second.share.Estimate(), kLanesGainMax);
 }
 
-std::optional<Adviser::Advice> Adviser::WithoutALook(int64_t transactions, int64_t punctuation) {
+std::optional<Adviser::Advice> Adviser::WithoutALook(int64_t ran, int64_t transactions, int64_t punctuation) {
   if (shaken_) return std::nullopt;
   const int64_t limit = punctuation > 0 ? std::min(punctuation, transactions) : transactions;
   const double work = transaction_.Estimate() * static_cast<double>(limit);
@@ -352,11 +392,13 @@ std::optional<Adviser::Advice> Adviser::WithoutALook(int64_t transactions, int64
     return Advice{.strategy = {}, .transactions = limit, .predicted = work, .why = Why::kSmall};
   if (unlooked_ <= 0 || !last_best_) return std::nullopt;
   Advice advice = *last_best_;
-  if (SizeBucket(transactions) != SizeBucket(advice.inputs.statistics.transactions)) return std::nullopt;
+  const int64_t together = ran + transactions;
+  if (SizeBucket(together) != SizeBucket(advice.inputs.statistics.Together())) return std::nullopt;
   ++decisions_;
   const double each = advice.predicted / static_cast<double>(advice.transactions);
   advice.transactions = std::min(EvenBatch(transactions, Arms()[advice.arm].transactions), limit);
   advice.predicted = each * static_cast<double>(advice.transactions);
+  advice.tells = Tell(advice.arm, advice.transactions, together, punctuation);
   return advice;
 }
 
@@ -393,6 +435,7 @@ Adviser::Advice Adviser::Next(const BatchStatistics& looked, int workers, int64_
                 decision.best,
                 inputs};
   advice.chunk = ChunkOf(inputs.costs.serial * accesses);
+  advice.tells = Tell(decision.arm, transactions, looked.Together(), punctuation);
   last_best_.reset();
   if (decision.why == Why::kBest) {
     last_best_ = advice;
@@ -443,7 +486,7 @@ void Adviser::Learn(const Advice& advice, const BatchReport& report, int workers
     return;  // too small to tell what the arm can do
   }
   const auto found = contexts_.find(advice.context);
-  if (advice.arm < 0 || found == contexts_.end()) return;
+  if (advice.arm < 0 || !advice.tells || found == contexts_.end()) return;
   LearnRecord(advice, report.seconds / (transactions * advice.accesses), &found->second);
 }
 
@@ -468,12 +511,25 @@ void Adviser::LearnRecord(const Advice& advice, double seconds, Context* context
   const bool surprise = best && times > kSurprise && (borrowed || record.seconds.count() >= kRunsEnough);
   if (best) context->surprises = surprise ? context->surprises + 1 : 0;
   if (surprise) last_best_.reset();
+  record.last = decisions_;
+  if (surprise && borrowed && context->surprises < kSurprises) return;  // it may have been disturbed: once more
   if (borrowed) record.seconds = Recent();
+  // Of the best, what it took elsewhere counts as one measurement: if this one was disturbed, it stays the best.
+  if (borrowed && best && !surprise) record.seconds.Add(before);
   record.borrowed = false;
   record.seconds.Add(seconds);
-  record.last = decisions_;
   record.beaten_by = advice.best;
-  if (advice.why == Why::kAgain) record.patience = std::min(2 * record.patience, kPatienceMax);
+  // Who has won is tried again at once: it takes more than one measurement to believe it.
+  const bool won = seconds < kWon * advice.best;
+  if (advice.why == Why::kAgain)
+    record.patience = won ? 1 : std::clamp(2 * record.patience, kPatienceMin, kPatienceMax);
+  if (best && !surprise && before > 0) {
+    // A bit more or less than there: so will those like it.
+    for (int other = 0; other < static_cast<int>(context->records.size()); ++other) {
+      ArmRecord& one = context->records[other];
+      if (one.borrowed && Alike(advice.arm, other)) one.seconds.Scale(record.seconds.Estimate() / before);
+    }
+  }
   if (surprise && borrowed && times < kOtherWorld) {
     // It takes somewhat more or less here than there, and so will the others: old figures must not make them look good.
     for (ArmRecord& other : context->records) {

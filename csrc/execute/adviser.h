@@ -13,14 +13,14 @@
 //                  where nothing is planned for long
 //   trial          an arm that was never run, if it could win by the model (cost_model.h), the most promising first.
 //                  Relatives of an arm (another exploration, l-abort) are tried if that did well, sizes for the best
-//   again          arms that were close, and `serial` in any case, a few transactions of it; ever more rarely, but at
-//                  once where the best takes more than when they were measured
+//   again          arms that were close, and `serial` in any case, a few transactions of it; ever more rarely, the more
+//                  so the more they took; but at once where the best takes more than when they were measured
 //   best           else
 //
 // Where functions are cheap the model says that no graph can win, and none is made. If the best suddenly takes much
 // more or less than it did, and does so again, all that is known of the others is forgotten. A context that is met for
 // the first time borrows what the one before it knew. Where the model says that a batch differs from those that were
-// measured, what they took is corrected by that.
+// measured, what they took is corrected by that. The batches of an epoch are alike, also the last one, however small.
 //
 // How many transactions a worker takes at once follows from what one takes: few dear ones, so that nobody waits for the
 // last; many cheap ones, so that taking them costs little.
@@ -89,7 +89,6 @@ struct ArmRecord {
   uint64_t last = 0;      // decision in which it ran last
   uint64_t patience = 8;  // decisions until it is tried again
   double beaten_by = 0;   // what the best took then; 0: not known
-  double model = 0;       // what the model said when it was looked at last; 0: nobody has asked
 
   bool known() const { return seconds.count() > 0; }
 };
@@ -126,10 +125,11 @@ class Adviser {
     double best = 0;      // seconds of an access with the arm that takes least; 0: not known
     DecisionInputs inputs = {};
     uint32_t chunk = Crew::kUsualChunk;  // transactions that a worker takes at once
+    bool tells = true;                   // are they enough to tell what the arm can do?
   };
 
   // Advice for a batch that needs no look, if it is one.
-  std::optional<Advice> WithoutALook(int64_t transactions, int64_t punctuation);
+  std::optional<Advice> WithoutALook(int64_t ran, int64_t transactions, int64_t punctuation);
   // For the next transactions of an epoch. `punctuation`: how many at once, if the user says so.
   Advice Next(const BatchStatistics& statistics, int workers, int64_t punctuation);
   void Learn(const Advice& advice, const BatchReport& report, int workers);
@@ -140,6 +140,8 @@ class Adviser {
  private:
   struct Context {
     std::vector<ArmRecord> records;  // by arm
+    BatchStatistics like;            // the batches that its records are about
+    double serial = 0;               // seconds of an access of theirs in order; 0: there are none
     int surprises = 0;               // in a row
   };
 

@@ -15,6 +15,7 @@ namespace morphspark {
 
 struct BatchStatistics {
   int64_t transactions = 0;  // to be run
+  int64_t ran = 0;           // before them, of those that could have been run at once with them
   double aborts = 0;         // share of the batches before
   double seconds = 0;        // that looking took
   uint32_t mix = 0;          // which transactions, roughly how many of each
@@ -35,6 +36,8 @@ struct BatchStatistics {
   double operation_span = 1;    // an operation
   double chain_span = 1;        // all operations on a row
 
+  // Where transactions are cut into batches, the last of them is like the first.
+  int64_t Together() const { return ran + transactions; }
   double AccessesEach() const {
     return sample == 0 ? 1 : std::max(static_cast<double>(accesses) / static_cast<double>(sample), 1.0);
   }

@@ -287,8 +287,9 @@ class Stream {
     for (int64_t left = like.transactions; left > 0; left -= given.back().transactions) {
       BatchStatistics statistics = like;
       statistics.transactions = left;
+      statistics.ran = like.transactions - left;
       statistics.seconds = 30e-6;
-      const auto known = adviser_.WithoutALook(left, punctuation_);
+      const auto known = adviser_.WithoutALook(statistics.ran, left, punctuation_);
       looks_ += !known;
       given.push_back(known ? *known : adviser_.Next(statistics, workers_, punctuation_));
       const Adviser::Advice& advice = given.back();
@@ -442,6 +443,30 @@ BOOST_AUTO_TEST_CASE(a_stream_that_drifts_is_not_explored_anew) {
   BOOST_TEST(spent < 1.04 * least);
 }
 
+BOOST_AUTO_TEST_CASE(what_is_left_of_an_epoch_is_like_the_rest) {
+  Stream stream;
+  for (int epoch = 0; epoch < 10; ++epoch) {
+    const auto given = stream.Epoch(kDear, Scattered(5'120));
+    if (epoch == 0) BOOST_TEST(given.back().transactions < 2'048);  // what is learned first leaves few
+    for (const auto& advice : given) BOOST_TEST(advice.context == given[0].context);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(what_is_learned_about_the_machine_changes_no_measurement) {
+  Stream stream;
+  Costs costs = kDear;
+  costs.planning = 2e-6;  // of what the strategies take: the rest is less, then
+  stream.Settled(costs);
+  costs.planning = 0.1e-6;
+  for (int epoch = 0; epoch < 40; ++epoch) {
+    for (const auto& advice : stream.Epoch(costs)) {
+      if (IsSerial(advice.strategy) || (advice.why != Why::kBest && advice.why != Why::kAgain)) continue;
+      BOOST_TEST(advice.predicted == costs.Of(advice.strategy) * static_cast<double>(advice.transactions),
+                 boost::test_tools::tolerance(0.01));
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(what_lanes_gain_is_learned_for_types) {
   Stream stream;
   Costs costs = kDear;
@@ -495,7 +520,7 @@ BOOST_AUTO_TEST_CASE(shaken_it_draws_any_arm) {
   adviser.Shake(7);
   int serial = 0, cut = 0, columns = 0;
   for (int i = 0; i < 500; ++i) {
-    BOOST_REQUIRE(!adviser.WithoutALook(20, 0));
+    BOOST_REQUIRE(!adviser.WithoutALook(0, 20, 0));
     const auto advice = adviser.Next(Scattered(20), 2, 0);
     BOOST_REQUIRE(advice.transactions >= 1 && advice.transactions <= 7);
     serial += IsSerial(advice.strategy);
