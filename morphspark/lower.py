@@ -455,7 +455,7 @@ class _TransactionLowering:
                 skips.append(self.emit("SkipUnless", a=self.register(condition), aux=int(value)))
                 open_conditions.append((condition, value))
             if self.steps[index].op == "each":
-                if not self._names_only(index):
+                if not self._names_only(index) and not self._collects_only(index):
                     self._loop(index, guard)
                 index = self.ends[index] + 1
             else:
@@ -468,6 +468,23 @@ class _TransactionLowering:
         return len(self.steps[index].args) == 1 and all(
             self.steps[step].op == "row" and self.uses[step] == 0 for step in body
         )
+
+    def _collects_only(self, index: int) -> bool:
+        """Lower a loop over one list that only puts a row for each element into a window, as one instruction."""
+        body = self.steps[index + 1 : self.ends[index]]
+        if len(self.steps[index].args) != 1 or [one.op for one in body] != ["row", "collect"]:
+            return False
+        row, collect = body
+        guard = self.steps[index].guard
+        whole = row.args == (Element(index, 0),) and collect.args[0] == Ref(index + 1) and self.uses[index + 1] == 1
+        if not whole or row.guard != guard or collect.guard != guard:
+            return False
+        (given,) = self.steps[index].args
+        assert isinstance(given, Column) and isinstance(collect.args[1], Ref)
+        table, column = self.shared.tables[row.table], self.shared.columns[given.name]
+        site, number = self._site(table, True, (column,)), self.collections[collect.args[1].step]
+        self.emit("CollectElements", a=site, b=number, c=column, aux=table)
+        return True
 
     def _loop(self, index: int, guard: Guard) -> None:
         step = self.steps[index]

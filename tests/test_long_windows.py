@@ -94,7 +94,7 @@ def epoch(chance, now, count, keys, kinds, wild=0.0):
     return pa.table({name: pa.array(values, kinds.get(name, pa.string())) for name, values in rows.items()}), now
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(24))
 def test_engines_agree(seed):
     chance = random.Random(seed)
     kinds = ["put"] * 20 + ["look", "look", "peek", "peek"]

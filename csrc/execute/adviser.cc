@@ -13,6 +13,7 @@ constexpr double kThoughtSeconds = 40e-6;   // work that is worth a thought
 constexpr double kLookShare = 200;          // a look may take one of so many parts of the time
 constexpr int64_t kFirstTransactions = 32;  // that tell what one costs, roughly
 constexpr double kSerialSeconds = 300e-6;   // of `serial`, where it is only measured
+constexpr int64_t kMixed = 256;             // transactions that show most of what there is
 constexpr int64_t kCalibration = 1024;      // transactions that tell what planning costs
 constexpr int kCalibrations = 2;            // the first of them finds no memory yet
 constexpr double kTrialSeconds = 1e-3;      // a first trial is no larger than it needs to be, and
@@ -179,6 +180,8 @@ class Chooser {
   int64_t SerialLook() const {
     return std::max(ForSeconds(kSerialSeconds, costs_.serial, statistics_), kFirstTransactions);
   }
+  // Those that are rare and dear must have their share in it.
+  int64_t SerialLookAgain() const { return std::max(SerialLook(), std::min(kMixed, FullSize(kSerial) / 4)); }
 
   // What an arm that never ran could reach; nothing where it is not its turn.
   std::optional<double> Hope(int arm, int best) const {
@@ -248,7 +251,9 @@ class Chooser {
       const double nowadays = Nowadays(arm, least);
       const uint64_t patience = Patience(record, arm == kSerial ? least : nowadays, least);
       if (!worse && situation_.decisions - record.last <= patience) continue;
-      if (arm == kSerial) return Decision{arm, own < kClose * least ? FullSize(arm) : SerialLook(), Why::kAgain, own};
+      // A short look tells more than a batch takes: caches are cold.
+      if (arm == kSerial)
+        return Decision{arm, own < kPromising * least ? FullSize(arm) : SerialLookAgain(), Why::kAgain, own};
       const bool close = nowadays < kClose * least;
       const bool hopeful = own < kNotHopeless * least && !Arms()[arm].resized && Expected(arm, best) < kHopeful * least;
       if (!close && !hopeful) continue;

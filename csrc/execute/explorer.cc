@@ -245,31 +245,36 @@ class Ns : public Explorer {
 
 // ---------------------------------------------------------------------------------------------------- free
 
+// Neighbours read the same rows, mostly: a worker takes many at first, and ever fewer, so that all end together.
 class Free : public Explorer {
  public:
-  Free(UnitId units, Crew* crew) : crew_(crew), chunk_(crew->chunk().most), units_(units) {}
+  Free(UnitId units, Crew* crew, int workers)
+      : crew_(crew), chunk_(crew->chunk()), shares_(2 * static_cast<UnitId>(workers)), units_(units) {}
 
   Step Next(int worker) override {
-    // Relaxed: who takes which chunk is all that matters, as nobody waits for anybody.
-    const UnitId at = next_.fetch_add(chunk_, std::memory_order_relaxed);
-    if (at >= units_) {
-      next_.store(units_, std::memory_order_relaxed);  // so that it never comes round; relaxed as above
-      return Step::kDone;
-    }
-    for (UnitId unit = at; unit < std::min(at + chunk_, units_); ++unit) crew_->Run(worker, unit);
+    // Relaxed: who takes which units is all that matters, as nobody waits for anybody.
+    UnitId at = next_.load(std::memory_order_relaxed), end;
+    do {
+      if (at >= units_) return Step::kDone;
+      end = std::min(at + std::clamp((units_ - at) / shares_, chunk_.least, chunk_.most), units_);
+    } while (!next_.compare_exchange_weak(at, end, std::memory_order_relaxed));
+    for (UnitId unit = at; unit < end; ++unit) crew_->Run(worker, unit);
     return Step::kWorked;
   }
 
  private:
   Crew* crew_;
-  const uint32_t chunk_;
+  const Crew::Chunk chunk_;
+  const UnitId shares_;
   const UnitId units_;
   std::atomic<UnitId> next_{0};
 };
 
 }  // namespace
 
-std::unique_ptr<Explorer> MakeFreeExplorer(UnitId units, Crew* crew) { return std::make_unique<Free>(units, crew); }
+std::unique_ptr<Explorer> MakeFreeExplorer(UnitId units, Crew* crew, int workers) {
+  return std::make_unique<Free>(units, crew, workers);
+}
 
 std::unique_ptr<Explorer> MakeExplorer(Exploration exploration, const UnitGraph& units, Crew* crew, int workers,
                                        ExplorerMemory* memory, Group* group) {

@@ -67,7 +67,7 @@ class Group;  // of a nested batch: see nest.h
 std::unique_ptr<Explorer> MakeExplorer(Exploration exploration, const UnitGraph& units, Crew* crew, int workers,
                                        ExplorerMemory* memory, Group* group = nullptr);
 // Units in their order, and none waits for another.
-std::unique_ptr<Explorer> MakeFreeExplorer(UnitId units, Crew* crew);
+std::unique_ptr<Explorer> MakeFreeExplorer(UnitId units, Crew* crew, int workers);
 
 // Runs an explorer to its end on the pool's threads. Returns how long workers waited, added up: for work, for the last
 // of them to be done, and to be woken. If a step throws (no memory), nobody can know what is left undone that others

@@ -19,9 +19,6 @@ std::vector<uint8_t> FindOnlookers(const Code& code, const Strategy& strategy) {
 }
 
 OnlookerCrew::OnlookerCrew(PlannedBatch* batch, const BatchContext& context, int workers) : batch_(*batch) {
-  // Some read thousands of rows, others one: a worker takes a small share of all.
-  const auto share = static_cast<uint32_t>(batch->graph().onlookers.size() / (16 * static_cast<size_t>(workers)));
-  chunk_ = {1, std::clamp<uint32_t>(share, 1, 4 * kUsualChunk)};
   for (int number = 0; number < workers; ++number) workers_.emplace_back(batch, context, number);
 }
 

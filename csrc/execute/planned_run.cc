@@ -248,7 +248,7 @@ void PlannedRun::Explore(const Strategy& strategy, const Input& input, ThreadPoo
     BatchContext context = batch->context();
     context.rows = input.plan.slots;
     OnlookerCrew crew(batch, context, workers);
-    drive_one(MakeFreeExplorer(static_cast<UnitId>(graph_.onlookers.size()), watched(&crew)));
+    drive_one(MakeFreeExplorer(static_cast<UnitId>(graph_.onlookers.size()), watched(&crew), workers));
   };
   const auto run_transactions = [&](Exploration exploration, Crew* crew) {
     UnitsOfTransactions(graph_, &units_);
@@ -321,7 +321,7 @@ void PlannedRun::Explore(const Strategy& strategy, const Input& input, ThreadPoo
     versions_.StartFromTables();
     TransactionCrew crew(batch, workers);
     report->units = graph_.tasks;
-    drive(MakeFreeExplorer(graph_.tasks, watched(&crew)));
+    drive(MakeFreeExplorer(graph_.tasks, watched(&crew), workers));
   } else if (strategy.scheme != Scheme::kExplore) {
     TransactionCrew crew(batch, workers);
     report->units = graph_.tasks;

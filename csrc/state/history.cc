@@ -54,6 +54,7 @@ uint8_t* History::Append(Slot slot, int64_t time, Stamp sequence) {
   }
   const uint64_t at = row.bytes.size();
   row.bytes.resize(at + stride_);
+  ++row.count;
   uint8_t* version = row.bytes.data() + at;
   std::memcpy(version, &time, 8);
   std::memcpy(version + 8, &sequence, 8);
@@ -95,7 +96,7 @@ void History::Hide(Slot slot) {
     return;
   }
   Row& row = rows_[slot];
-  const uint32_t count = Count(row);
+  const uint32_t count = row.count;
   entries_.push_back({slot, kHidden, row.visible, count});
   if (settled_ && count > row.visible) Unlink(slot);
   row.visible = count;
@@ -236,11 +237,16 @@ uint32_t History::AddSum(StandingSums* sums, Slot slot, const VersionList& newer
   const uint64_t last = past > 0 ? split + past : base + (row.newest < end ? list.count : list.Before(end));
   const bool there = at.after < start && start <= at.until && at.end == last && at.begin >= base;
   if (!there) {
-    const Beginning began = FindBeginning(row, list, newer, start, at.begin);
-    if (began.number >= last) return 0;
     NumberedVersions versions = Numbered(row);
     versions.split = split;
     versions.newer = newer.first;
+    Beginning began{at.begin, at.after, at.until};
+    const bool known = at.begin >= base && at.begin < at.end;
+    if (known && start > at.until && at.begin + 1 < last) {  // one has left, mostly
+      began = {at.begin + 1, at.until, VersionList::Time(versions.at(at.begin + 1))};
+    }
+    if (!known || start <= began.after || start > began.until) began = FindBeginning(row, list, newer, start, at.begin);
+    if (began.number >= last) return 0;
     sum->MoveTo(sums->of(), versions, {began.number, last, began.after, began.until});
   }
   sum->AddTo(sums->of().kind == Kind::kFloat64, total);
@@ -324,7 +330,7 @@ void History::Trim(Slot slot, int64_t now) {
   DropPartials(slot, gone);
   if (old == list.count && list.count) Unlink(slot);
   row.gone = row.visible = gone;
-  if (gone >= Count(row) - gone) MoveAway(&row);  // not each time: it costs as much as there is
+  if (gone >= row.count - gone) MoveAway(&row);  // not each time: it costs as much as there is
 }
 
 // A commit can't fail, and aggregates can be made again.
@@ -341,7 +347,7 @@ void History::DropPartials(Slot slot, uint32_t gone) {
   if (!row.partials) return;
   try {
     row.partials->Drop(versions, row.first + gone);
-    if (gone < Count(row) && !row.partials->empty()) return;
+    if (gone < row.count && !row.partials->empty()) return;
   } catch (const std::bad_alloc&) {
   }
   row.partials.reset();
@@ -350,13 +356,19 @@ void History::DropPartials(Slot slot, uint32_t gone) {
 void History::MoveAway(Row* row) {
   row->bytes.erase(row->bytes.begin(), row->bytes.begin() + uint64_t{row->gone} * stride_);
   row->first += row->gone;
+  row->count -= row->gone;
   row->gone = row->visible = 0;
   if (row->bytes.capacity() > 4 * row->bytes.size() + 64) row->bytes.shrink_to_fit();
 }
 
 void History::Commit(int64_t now, bool collect) {
   Settle();
-  for (const Entry& one : entries_) Trim(one.slot, now);  // a snapshot has seen what these rows had
+  constexpr size_t kAhead = 8;
+  for (size_t i = 0; i < entries_.size(); ++i) {  // a snapshot has seen what these rows had
+    if (i + 2 * kAhead < entries_.size()) PrefetchList(entries_[i + 2 * kAhead].slot);
+    if (i + kAhead < entries_.size()) PrefetchOldest(entries_[i + kAhead].slot);
+    Trim(entries_[i].slot, now);
+  }
   entries_.clear();
   if (!collect) return;
   // Rows that nobody writes any more: the newest version of the oldest ones is out of reach.
@@ -384,6 +396,7 @@ void History::Rollback() {
       EachSum(one.slot, [](const PartialOf&, StandingSum* sum) { sum->Reset(); });
       row.began = {};
       row.bytes.resize(uint64_t{one.version} * stride_);
+      row.count = one.version;
       if (one.version > 0) row.newest = VersionList::Time(row.bytes.data() + uint64_t{one.version - 1} * stride_);
     }
   }
@@ -420,7 +433,7 @@ uint8_t* History::Restore(Slot slot, std::span<const int64_t> head) {
 void History::Forget(Slot slot) {
   if (slot >= rows_.size()) return;
   Row& row = rows_[slot];
-  for (uint32_t i = row.gone; i < Count(row); ++i) CountDropped(row.bytes.data() + uint64_t{i} * stride_);
+  for (uint32_t i = row.gone; i < row.count; ++i) CountDropped(row.bytes.data() + uint64_t{i} * stride_);
   row = Row();
   EachSum(slot, [](const PartialOf&, StandingSum* sum) { sum->Reset(); });
   settled_ = false;
@@ -536,10 +549,11 @@ void History::Due(size_t session, int64_t deadline, std::vector<Slot>* slots, st
 bool History::Validate() const {
   uint64_t versions = 0, strings = 0, linked = 0, visible = 0;
   for (const Row& row : rows_) {
+    if (row.bytes.size() != uint64_t{row.count} * stride_) return false;
     if (row.visible < row.gone || (entries_.empty() && row.visible != row.gone)) return false;
-    const VersionList list{row.bytes.data() + uint64_t{row.gone} * stride_, Count(row) - row.gone, stride_};
+    const VersionList list{row.bytes.data() + uint64_t{row.gone} * stride_, row.count - row.gone, stride_};
     versions += list.count;
-    visible += Count(row) > row.visible;
+    visible += row.count > row.visible;
     for (uint32_t i = 0; i < list.count; ++i) {
       if (i && VersionList::Time(list.at(i)) < VersionList::Time(list.at(i - 1))) return false;
       EachText(const_cast<uint8_t*>(list.at(i)) + head_bytes_, [&](Bytes* text) {

@@ -65,7 +65,7 @@ class History {
   VersionList Versions(Slot slot) const {
     if (slot >= rows_.size()) return {};
     const Row& row = rows_[slot];
-    return {row.bytes.data() + uint64_t{row.visible} * stride_, Count(row) - row.visible, stride_};
+    return {row.bytes.data() + uint64_t{row.visible} * stride_, row.count - row.visible, stride_};
   }
   // Which of a row's visible versions have a time in [start, end).
   struct Range {
@@ -83,7 +83,7 @@ class History {
     uint64_t at = 0;
     if (const StandingSum* const sum = slot < rows_.size() && sums != nullptr ? sums->Find(slot) : nullptr) {
       const Row& row = rows_[slot];
-      const uint64_t split = row.first + Count(row);
+      const uint64_t split = row.first + row.count;
       at = sum->at().end < split ? 0 : std::min<uint64_t>(sum->at().end - split, newer.count);
     }
     Prefetch(newer.first + at * stride_);
@@ -92,8 +92,9 @@ class History {
     const VersionList list = Versions(slot);
     if (list.count == 0) return;
     if (list.count < kSumMin || sums == nullptr) {
-      Prefetch(list.at(list.count) - 64);
-      Prefetch(list.at(list.count) - 1);
+      constexpr size_t kLine = 64, kLinesMost = 6;
+      const size_t bytes = std::min(size_t{list.count} * stride_, kLine * kLinesMost);
+      for (size_t behind = 1; behind <= bytes; behind += kLine) Prefetch(list.at(list.count) - behind);
     } else if (const StandingSum* const sum = sums->Find(slot)) {
       const Row& row = rows_[slot];
       Prefetch(row.bytes.data() + (sum->at().begin - row.first) * stride_);  // what leaves the window next
@@ -132,6 +133,16 @@ class History {
   // Appends a version; the caller fills in the columns, packed, and then calls `KeepStrings`.
   uint8_t* Append(Slot slot, int64_t time, Stamp sequence);
   void KeepStrings(uint8_t* columns);
+  // Two steps that ask for what appending to a row needs.
+  [[gnu::always_inline]] void PrefetchList(Slot slot) const {
+    if (slot >= rows_.size()) return;
+    Prefetch(&rows_[slot]);
+    Prefetch(&older_[slot]);
+    Prefetch(&newer_[slot]);
+  }
+  [[gnu::always_inline]] void PrefetchEnd(Slot slot) const {
+    if (slot < rows_.size()) PrefetchToWrite(rows_[slot].bytes.data() + rows_[slot].bytes.size());
+  }
   void Hide(Slot slot);
 
   // What the epoch did, in order. `version` is null for a deletion.
@@ -184,6 +195,7 @@ class History {
   };
   struct Row {
     std::vector<uint8_t> bytes;
+    uint32_t count = 0;    // of versions in `bytes`: to divide takes as long as to read a sum
     uint32_t gone = 0;     // versions at the front that are dropped, and not yet moved away
     uint32_t visible = 0;  // versions before it are hidden, or gone
     uint64_t first = 0;    // number of the version at the front
@@ -204,7 +216,6 @@ class History {
   };
   using Heap = std::priority_queue<Deadline, std::vector<Deadline>, std::greater<>>;
 
-  uint32_t Count(const Row& row) const { return static_cast<uint32_t>(row.bytes.size() / stride_); }
   NumberedVersions Numbered(const Row& row) const {
     return {row.bytes.data(), row.first, row.first + row.gone, stride_};
   }
@@ -221,6 +232,9 @@ class History {
   void EachSum(Slot slot, Visit visit);
   int64_t DeadlineOf(size_t session, const uint8_t* last) const;
   void Trim(Slot slot, int64_t now);
+  [[gnu::always_inline]] void PrefetchOldest(Slot slot) const {
+    if (slot < rows_.size()) Prefetch(rows_[slot].bytes.data() + uint64_t{rows_[slot].visible} * stride_);
+  }
   void DropPartials(Slot slot, uint32_t gone);
   void MoveAway(Row* row);
   void Link(Slot slot);

@@ -12,7 +12,7 @@ namespace morphspark {
 
 class PastRows {
  public:
-  explicit PastRows(const BatchVersions* versions) : versions_(versions) {}
+  explicit PastRows(BatchVersions* versions) : versions_(versions) {}
 
   // Which transaction runs next.
   void Enter(Task task) { task_ = task; }
@@ -91,7 +91,7 @@ class PastRows {
     return write == kBase ? kBase : versions_->source_[write];
   }
 
-  const BatchVersions* versions_;
+  BatchVersions* versions_;
   Task task_ = 0;
 };
 

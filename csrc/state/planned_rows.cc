@@ -40,7 +40,7 @@ void BatchVersions::Restart() {
   for (Arena& arena : strings_) arena.Reset();
   reads_windows_ = graph.reads_windows;
   if (reads_windows_) PrepareWindows();
-  if (!graph.onlookers.empty()) PrepareOnlookers();
+  listed_.store(false, std::memory_order_relaxed);  // nobody asks yet
 }
 
 // Room for as many versions of a row as it has writes.
@@ -69,7 +69,7 @@ void BatchVersions::PrepareWindows() {
 }
 
 // Where each write is among those of its row; a row's last one knows where they begin.
-void BatchVersions::PrepareOnlookers() {
+void BatchVersions::ListWrites() {
   const morphspark::Graph& graph = *graph_;
   const Access accesses = graph.accesses();
   place_.Resize(accesses);
@@ -100,7 +100,12 @@ void BatchVersions::PrepareOnlookers() {
 
 // `last` is the row's last write, and not before the task. Onlookers come in order, mostly, but the writes of a row are
 // few, or else far apart: nothing is gained by a hint.
-Access BatchVersions::EarlierWrite(Access last, Task task) const {
+Access BatchVersions::EarlierWrite(Access last, Task task) {
+  if (!listed_.load(std::memory_order_acquire)) {  // partner: the release below
+    const std::lock_guard lock(listing_);
+    if (!listed_.load(std::memory_order_relaxed)) ListWrites();  // relaxed: under the lock
+    listed_.store(true, std::memory_order_release);
+  }
   const Task* const begin = writers_.data() + first_[last];
   const Task* const end = writers_.data() + place_[last];
   const Task* const at = std::lower_bound(begin, end, task);
@@ -295,7 +300,14 @@ void BatchVersions::InstallOne(Access access, Access source) {
 }
 
 void BatchVersions::LeaveVersions() {
+  const auto ahead = [&](Access access) -> const History* {
+    const bool leaves = access < graph_->accesses() && (graph_->flags[access] & Graph::kWrites);
+    return leaves ? tables_[graph_->table[access]]->history() : nullptr;
+  };
   for (Access access = 0; access < graph_->accesses(); ++access) {
+    const Access next = access + kInstallAhead / 2, second = access + kInstallAhead;
+    if (const History* const history = ahead(second)) history->PrefetchList(graph_->slot[second]);
+    if (const History* const history = ahead(next)) history->PrefetchEnd(graph_->slot[next]);
     if (!(graph_->flags[access] & Graph::kWrites) || source_[access] != access) continue;
     Table& table = *tables_[graph_->table[access]];
     if (table.history() == nullptr) continue;

@@ -16,7 +16,9 @@
 // has said so (release) and they have heard it (acquire); the strategy sees to that.
 #pragma once
 
+#include <atomic>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "base/arena.h"
@@ -67,7 +69,7 @@ class BatchVersions {
   RowHandle Foreseen(Task task, TableId table, Slot slot, bool writes, Finder* finder) const;
 
   // For onlookers: the latest write of a row by a transaction before this one.
-  Access WriteBefore(TableId table, Slot slot, Task task) const {
+  Access WriteBefore(TableId table, Slot slot, Task task) {
     const Access last = planner_->LastWrite(*graph_, table, slot);
     return last == kBase || graph_->owner[last] < task ? last : EarlierWrite(last, task);
   }
@@ -93,8 +95,8 @@ class BatchVersions {
     bool cut;        // as is what the table has kept
   };
   void PrepareWindows();
-  void PrepareOnlookers();
-  Access EarlierWrite(Access last, Task task) const;
+  void ListWrites();
+  Access EarlierWrite(Access last, Task task);
   void Leave(Access access, bool own);
 
   void PrefetchInstalled(Access access) const;
@@ -126,7 +128,9 @@ class BatchVersions {
   bool reads_windows_ = false;
   Scratch<Left> left_;       // by access that writes to a table that keeps versions; if windows are read
   Scratch<uint64_t> areas_;  // versions, as those of the table's history
-  // For onlookers: the writes of a row side by side, in order.
+  // For onlookers: the writes of a row side by side, in order. Made by the first who asks: most don't.
+  std::atomic<bool> listed_{false};
+  std::mutex listing_;
   Scratch<uint32_t> place_;  // by access that writes: where it is among them
   Scratch<uint32_t> first_;  // by last write of a row: where the row's begin
   Scratch<Access> writes_;

@@ -23,39 +23,41 @@ uint32_t AddUp(const VersionList& list, const PartialOf& of, int64_t start, int6
 }
 
 void StandingSum::MoveTo(const PartialOf& of, const NumberedVersions& versions, const Place& to) {
-  StandingSum moved = std::exchange(*this, StandingSum());
-  MovingRange range(moved.at_.begin, moved.at_.end);
+  MovingRange range(at_.begin, at_.end);
   const auto cell = [&](uint64_t number) { return versions.at(number) + of.offset; };
-  if (of.kind == Kind::kFloat64) {
-    ExactSum sum;
-    if (moved.elsewhere_)
-      sum = std::move(*moved.elsewhere_);
-    else
-      sum.MergeNear(moved.number_, moved.base_);
+  if (of.kind != Kind::kFloat64) {
     const auto enter = [&](uint64_t number, int times) {
-      const double value = LoadCell(Kind::kFloat64, cell(number)).f;
-      times > 0 ? sum.Add(value) : sum.Subtract(value);
+      number_ += times * Int128{LoadCell(Kind::kInt64, cell(number)).i};
     };
-    range.MoveTo(to.begin, to.end, enter, [&] { sum.Reset(); });
-    if (sum.all_near()) {
-      number_ = sum.near();
-      base_ = sum.base();
-    } else {
-      elsewhere_ = std::make_unique<ExactSum>(std::move(sum));
-    }
+    range.MoveTo(to.begin, to.end, enter, [&] { number_ = 0; });
+    at_ = to;
+    return;
+  }
+  ExactSum sum;
+  if (elsewhere_)
+    sum = ExactSum(*elsewhere_);
+  else
+    sum.MergeNear(number_, base_);
+  const auto enter = [&](uint64_t number, int times) {
+    const double value = LoadCell(Kind::kFloat64, cell(number)).f;
+    times > 0 ? sum.Add(value) : sum.Subtract(value);
+  };
+  range.MoveTo(to.begin, to.end, enter, [&] { sum.Reset(); });
+  if (sum.all_near()) {
+    number_ = sum.near();
+    base_ = sum.base();
+    elsewhere_.reset();
   } else {
-    const auto enter = [&](uint64_t number, int times) {
-      moved.number_ += times * Int128{LoadCell(Kind::kInt64, cell(number)).i};
-    };
-    range.MoveTo(to.begin, to.end, enter, [&] { moved.number_ = 0; });
-    number_ = moved.number_;
+    elsewhere_ = std::make_unique<ExactSum>(std::move(sum));
   }
   at_ = to;
 }
 
 void StandingSum::Drop(const PartialOf& of, const NumberedVersions& versions, uint64_t before) {
   if (before <= at_.begin) return;
-  before < at_.end ? MoveTo(of, versions, {.begin = before, .end = at_.end}) : Reset();
+  if (before >= at_.end) return Reset();
+  const auto time = [&](uint64_t number) { return VersionList::Time(versions.at(number)); };
+  MoveTo(of, versions, {.begin = before, .end = at_.end, .after = time(before - 1), .until = time(before)});
 }
 
 }  // namespace morphspark

@@ -51,7 +51,7 @@ class alignas(64) StandingSum {
     else
       total->exact.Merge(*elsewhere_);
   }
-  // If it throws, it is over nothing.
+  // If it throws, it stays where it was.
   void MoveTo(const PartialOf& of, const NumberedVersions& versions, const Place& to);
   // Versions before this number are about to be dropped.
   void Drop(const PartialOf& of, const NumberedVersions& versions, uint64_t before);
