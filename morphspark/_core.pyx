@@ -641,6 +641,7 @@ cdef class Epoch:
                 "predicted_ms": one.predicted * 1e3,
                 "measured_ms": one.seconds * 1e3,
                 "operations": one.accesses,
+                "onlookers": one.onlookers,
                 "dependencies": one.dependencies,
                 "units": one.units,
                 "chunk": one.chunk,

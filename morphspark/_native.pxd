@@ -161,7 +161,7 @@ cdef extern from "execute/planned_run.h" namespace "morphspark" nogil:
         double predicted, seconds
         uint32_t why
         DecisionInputs inputs
-        int64_t accesses, dependencies, redone
+        int64_t accesses, onlookers, dependencies, redone
         uint32_t levels, units, chunk
         int workers
         double plan, construct, explore, waiting, useful, redo, install

@@ -127,6 +127,25 @@ def test_lists_are_parametric_element_by_element():
     assert (counts["td"], counts["pd"]) == (4, 2)
 
 
+def test_windows_over_lists_are_parametric():
+    app = ms.App("windows", order_by="i", events={"i": "int64", "k": "int64", "v": "int64", "items": "list<int64>"})
+    t = app.table("t", key="int64", columns={"v": "int64"}, default={"v": 0})
+    u = app.table("u", key="int64", columns={"v": "int64"}, default={"v": 0})
+
+    @app.on(v=1)
+    def put(e):
+        t[e.k].v = e.v
+
+    @app.on(v=2)
+    def fold(e):
+        u[e.k].v = ms.window([t[item] for item in ms.each(e.items)], 10).v.sum()
+
+    events = pa.table({"i": [1, 2, 3], "k": [1, 2, 9], "v": [1, 1, 2], "items": [[], [], [1, 2, 3]]})
+    with app.open() as engine:
+        counts = engine.explain(events).counts
+    assert (counts["td"], counts["pd"]) == (2, 2)  # u[9] needs t[1] and t[2], which others wrote
+
+
 def test_explaining_changes_nothing(chain):
     with chain.open() as engine:
         engine.process(EVENTS)

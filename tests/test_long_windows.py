@@ -99,7 +99,7 @@ def test_engines_agree(seed):
     chance = random.Random(seed)
     kinds = ["put"] * 20 + ["look", "look", "peek", "peek"]
     kinds += ["fold"] * chance.choice([0, 1]) + ["drop"] * chance.choice([0, 0, 1])
-    keys, now = chance.choice([2, 6]), 0
+    keys, now = chance.choice([2, 6, 6, 30]), 0
     with both_engines(long_app(), ms.Config(max_string_bytes=TEXT_MAX), SCHEDULES) as engines:
         for number in range(6):
             wild = chance.choice([0, 0, 0.02])

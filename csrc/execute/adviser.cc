@@ -463,7 +463,7 @@ Adviser::Advice Adviser::Shaken(const BatchStatistics& statistics, int64_t limit
 }
 
 void Adviser::LearnCosts(const Advice& advice, const BatchReport& report, int workers) {
-  const auto accesses = static_cast<double>(report.accesses);
+  const auto accesses = static_cast<double>(report.accesses + report.onlookers);  // as statistics count them
   const auto unit = static_cast<size_t>(advice.strategy.unit);
   Follow((report.plan + report.construct + report.install) / accesses, &costs_.planning[unit]);
   const double busy = (report.explore * workers - report.waiting) / accesses;
@@ -484,7 +484,8 @@ void Adviser::Learn(const Advice& advice, const BatchReport& report, int workers
   aborts_ += std::min(transactions / kAbortsOver, 1.0) * (aborts - aborts_);
   unlooked_ -= report.seconds;
   if (advice.strategy.scheme == Scheme::kSerial) transaction_.Add(report.seconds / transactions);
-  if (report.accesses > 0 && advice.strategy.scheme == Scheme::kExplore) LearnCosts(advice, report, workers);
+  if (report.accesses + report.onlookers > 0 && advice.strategy.scheme == Scheme::kExplore)
+    LearnCosts(advice, report, workers);
   if (advice.strategy.scheme != Scheme::kSerial) planned_last_ = decisions_;
   if (advice.why == Why::kCalibration) {
     if (++calibrations_ > kCalibrations) calibration_patience_ = std::min(2 * calibration_patience_, kPatienceMax);

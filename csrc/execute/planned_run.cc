@@ -86,6 +86,7 @@ void BatchReport::Add(const BatchReport& other) {
   accesses += other.accesses;
   dependencies += other.dependencies;
   redone += other.redone;
+  onlookers += other.onlookers;
   followed += other.followed;
   levels += other.levels;
   units += other.units;
@@ -160,6 +161,7 @@ Status PlannedRun::RunPiece(const Strategy& strategy, const Input& input, Lookah
   sums.EndsWell();
   report->install = clock.Lap();
   report->accesses = graph_.accesses();
+  report->onlookers = static_cast<int64_t>(graph_.onlookers.size());
   report->graph_bytes = GraphBytes();
   report->version_bytes = versions_.bytes();
   *begin = end;

@@ -94,6 +94,9 @@ class Follower {
       case Op::kCollect:
         if (use != kNone) Add(&collected_[one.b], {use});
         break;
+      case Op::kCollectElements:
+        if (const uint32_t of = UseOf(one.a); of != kNone) Add(&collected_[one.b], {of});
+        break;
       case Op::kWindowOfRows:
         Add(&reads, collected_[one.a]);
         break;

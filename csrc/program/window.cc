@@ -29,12 +29,11 @@ void WindowReader::Begin(const WindowCode& window, History* history, uint32_t of
   else
     start_ = now < kBeforeAllTime + window.size ? kBeforeAllTime : now - window.size;
   ranges_.clear();
-  several_ = rows > 1;
-  adds_up_ = sums_up() && window.by != WindowBy::kRows && !recompute_;
+  met_.Begin(rows > 1 ? rows : 0);
   sums_ = sums_up() && !recompute_ ? history->SumsOf(Moving(offset), worker_) : nullptr;
+  adds_up_ = sums_ != nullptr && window.by != WindowBy::kRows;
   total_.Reset();
   count_ = 0;
-  ++window_;
 }
 
 void WindowReader::Add(History* history, Slot slot) {

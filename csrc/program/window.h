@@ -8,6 +8,8 @@
 // Thread safety: one reader per thread; the histories must not change meanwhile.
 #pragma once
 
+#include <algorithm>
+#include <bit>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -22,6 +24,40 @@
 
 namespace morphspark {
 
+// The rows of a window: a set that costs what the window has, not what its table has.
+class MetRows {
+ public:
+  // A window of so many rows; of none, each is met for the first time.
+  void Begin(size_t rows) {
+    any_ = rows > 0;
+    if (2 * rows > places_.size()) places_.assign(std::bit_ceil(2 * rows), Place());
+    if (++window_ == 0) {  // they have all been counted
+      std::ranges::fill(places_, Place());
+      window_ = 1;
+    }
+  }
+  bool Meet(RowHandle row) {
+    if (!any_) return true;
+    const size_t mask = places_.size() - 1;
+    size_t at = row * 0x9E3779B1u & mask;
+    while (places_[at].window == window_) {
+      if (places_[at].row == row) return false;
+      at = (at + 1) & mask;
+    }
+    places_[at] = {row, window_};
+    return true;
+  }
+
+ private:
+  struct Place {
+    RowHandle row = 0;
+    uint32_t window = 0;  // that put it here
+  };
+  std::vector<Place> places_;  // open addressing; at most half are taken
+  uint32_t window_ = 0;        // how many there were
+  bool any_ = false;
+};
+
 class WindowReader {
  public:
   explicit WindowReader(int worker) : worker_(worker) {}
@@ -29,11 +65,7 @@ class WindowReader {
   // A window over so many rows begins: of the column at `offset` of every version. `since` counts for kSince only.
   void Begin(const WindowCode& window, History* history, uint32_t offset, int64_t now, int64_t since, size_t rows);
   // A row is in a window once, however often it is named: is this the first time?
-  bool Meet(RowHandle row) {
-    if (!several_) return true;
-    if (row >= met_.size()) met_.resize(std::max<size_t>(row + 1, 2 * met_.size()), 0);
-    return std::exchange(met_[row], window_) != window_;
-  }
+  bool Meet(RowHandle row) { return met_.Meet(row); }
   // Null: this window needs none.
   const StandingSums* sums() const { return sums_; }
   // What the history has of a row.
@@ -97,14 +129,12 @@ class WindowReader {
   const WindowCode* window_code_ = nullptr;
   uint32_t offset_ = 0;
   int64_t start_ = 0, now_ = 0;
-  bool several_ = false;
   bool recompute_ = false;
   bool adds_up_ = false;
   StandingSums* sums_ = nullptr;
   Total total_;
-  int64_t count_ = 0;          // of versions in the total
-  uint64_t window_ = 0;        // how many there were
-  std::vector<uint64_t> met_;  // by row: the last window that it was in
+  int64_t count_ = 0;  // of versions in the total
+  MetRows met_;
   std::vector<Range> ranges_;
   std::vector<std::pair<Stamp, uint32_t>> order_;
   std::vector<std::pair<Stamp, const uint8_t*>> cells_;

@@ -36,11 +36,11 @@ History::History(const TableSpec& spec) : spec_(spec.history), deadlines_(spec.h
 // ---------------------------------------------------------------------------------------------- versions
 
 uint8_t* History::Append(Slot slot, int64_t time, Stamp sequence) {
-  if (slot >= rows_.size()) {
-    rows_.resize(slot + 1);
+  if (slot >= rows_.size()) {  // rows last: if there is no memory for the others, there is no row
     older_.resize(slot + 1, kNoSlot);
     newer_.resize(slot + 1, kNoSlot);
-    for (const auto& one : sums_) one->Resize(rows_.size());
+    for (const auto& one : sums_) one->Resize(slot + 1);
+    rows_.resize(slot + 1);
   }
   entries_.reserve(entries_.size() + 1 > entries_.capacity() ? 2 * entries_.size() + 16 : 0);
   Row& row = rows_[slot];
@@ -83,9 +83,12 @@ void History::EachText(uint8_t* columns, Visit visit) const {
 }
 
 void History::KeepStrings(uint8_t* columns) {
+  EachText(columns, [&](Bytes* text) {  // first: if there is no memory for a copy, a rollback takes all of them off
+    string_bytes_ += text->size;
+    return false;
+  });
   EachText(columns, [&](Bytes* text) {
     *text = strings_.Copy(*text);
-    string_bytes_ += text->size;
     return true;
   });
 }
@@ -189,10 +192,12 @@ void History::WithMoving(Slot slot, std::vector<Moving> RowPartials::* which, co
 
 StandingSums* History::SumsOf(const PartialOf& of, int worker) {
   std::atomic<StandingSums*>& first = first_sums_[static_cast<size_t>(worker) % first_sums_.size()];
+  size_t others = 0;
   // acquire: sees them as made; partner: the release below.
-  for (StandingSums* one = first.load(std::memory_order_acquire); one != nullptr; one = one->next()) {
+  for (StandingSums* one = first.load(std::memory_order_acquire); one != nullptr; one = one->next(), ++others) {
     if (one->Serves(of, worker)) return one;
   }
+  if (others >= kSumsMost) return nullptr;
   const std::lock_guard lock(new_sums_);  // other workers may add theirs
   StandingSums* const next = first.load(std::memory_order_relaxed);
   sums_.push_back(std::make_unique<StandingSums>(of, worker, next, rows_.size()));
@@ -274,7 +279,7 @@ void History::AddSum(StandingSums* sums, Slot slot, Range range, Total* total) {
 template <class Visit>
 void History::EachSum(Slot slot, Visit visit) {
   for (const auto& one : sums_) {
-    if (StandingSum* const sum = one->Find(slot)) visit(one->of(), sum);
+    if (StandingSum* const sum = one->Find(slot)) visit(one.get(), sum);
   }
 }
 
@@ -337,12 +342,13 @@ void History::Trim(Slot slot, int64_t now) {
 void History::DropPartials(Slot slot, uint32_t gone) {
   Row& row = rows_[slot];
   const NumberedVersions versions = Numbered(row);
-  EachSum(slot, [&](const PartialOf& of, StandingSum* sum) {
+  EachSum(slot, [&](StandingSums* sums, StandingSum* sum) {
     try {
-      sum->Drop(of, versions, row.first + gone);
+      sum->Drop(sums->of(), versions, row.first + gone);
     } catch (const std::bad_alloc&) {
       sum->Reset();
     }
+    if (sum->empty()) sums->Free(slot);
   });
   if (!row.partials) return;
   try {
@@ -393,7 +399,7 @@ void History::Rollback() {
     } else {
       CountDropped(row.bytes.data() + uint64_t{one.version} * stride_);
       row.partials.reset();  // they may have what is taken back
-      EachSum(one.slot, [](const PartialOf&, StandingSum* sum) { sum->Reset(); });
+      EachSum(one.slot, [](StandingSums*, StandingSum* sum) { sum->Reset(); });
       row.began = {};
       row.bytes.resize(uint64_t{one.version} * stride_);
       row.count = one.version;
@@ -435,7 +441,7 @@ void History::Forget(Slot slot) {
   Row& row = rows_[slot];
   for (uint32_t i = row.gone; i < row.count; ++i) CountDropped(row.bytes.data() + uint64_t{i} * stride_);
   row = Row();
-  EachSum(slot, [](const PartialOf&, StandingSum* sum) { sum->Reset(); });
+  EachSum(slot, [](StandingSums*, StandingSum* sum) { sum->Reset(); });
   settled_ = false;
 }
 

@@ -96,13 +96,14 @@ class History {
       const size_t bytes = std::min(size_t{list.count} * stride_, kLine * kLinesMost);
       for (size_t behind = 1; behind <= bytes; behind += kLine) Prefetch(list.at(list.count) - behind);
     } else if (const StandingSum* const sum = sums->Find(slot)) {
-      const Row& row = rows_[slot];
-      Prefetch(row.bytes.data() + (sum->at().begin - row.first) * stride_);  // what leaves the window next
+      const Row& row = rows_[slot];  // what leaves the window next
+      if (sum->at().begin >= row.first) Prefetch(row.bytes.data() + (sum->at().begin - row.first) * stride_);
     }
   }
 
   static constexpr uint32_t kSumMin = 48;  // shorter lists are added up faster than their sum is found
-  // The worker's sums of such windows, to be asked for with every window.
+  // The worker's sums of such windows, to be asked for with every window. Null: there are too many sorts of windows, as
+  // calls bring their own.
   StandingSums* SumsOf(const PartialOf& of, int worker);
   // Adds up the row's visible versions with a time in [start, end); returns how many there are. Costs what has changed
   // since the sum was asked for last.
@@ -187,6 +188,7 @@ class History {
  private:
   static constexpr uint32_t kHidden = 0xFFFFFFFFu;
   static constexpr size_t kLocks = 64;
+  static constexpr size_t kSumsMost = 48;
 
   // Windows that start after `after` and not after `until` begin with this version.
   struct Beginning {

@@ -1,9 +1,8 @@
 // Partial aggregates over the versions of one row: a window that is read again and again costs what has changed since,
 // not what it holds.
 //
-//   MovingCounts    over a range that moves with a window: what enters is added, what leaves is taken back, so a
-//   version
-//                   costs two steps, however often the window is read (for sums: standing_sums.h)
+//   MovingCounts    over a range that moves with a window: what enters is added, what leaves is taken back, so that a
+//                   version costs two steps, however often the window is read (for sums: standing_sums.h)
 //   BlockExtremes   which of every 16, 256 and 4,096 versions has the smallest or largest value: nothing can be taken
 //                   back from a minimum, but a range is made of few blocks
 //

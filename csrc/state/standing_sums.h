@@ -9,6 +9,7 @@
 // Thread safety: none. Each worker has its own, and while none runs they follow what happens to the versions.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -56,6 +57,7 @@ class alignas(64) StandingSum {
   // Versions before this number are about to be dropped.
   void Drop(const PartialOf& of, const NumberedVersions& versions, uint64_t before);
   void Reset() { *this = StandingSum(); }
+  bool empty() const { return at_.end == 0; }
 
  private:
   Place at_;
@@ -78,6 +80,12 @@ class StandingSums {
   void Forget() {
     for (auto& one : blocks_) one.reset();
   }
+  // A row has none any more: its block goes with the last one.
+  void Free(Slot slot) {
+    auto& block = blocks_[slot / kBlock];
+    if (std::all_of(block.get(), block.get() + kBlock, [](const StandingSum& one) { return one.empty(); }))
+      block.reset();
+  }
   void Resize(size_t rows) { blocks_.resize((rows + kBlock - 1) / kBlock); }
 
   // Null: there is none.
@@ -92,7 +100,7 @@ class StandingSums {
   }
 
  private:
-  // One row with a long window makes room for so many: no more than its versions take.
+  // One row with a long window makes room for so many.
   static constexpr size_t kBlock = 16;
 
   const PartialOf of_;

@@ -8,6 +8,7 @@
 #include "assembler.h"
 #include "columns.h"
 #include "engine.h"
+#include "shortage.h"
 #include "strategies.h"
 
 namespace morphspark {
@@ -97,30 +98,55 @@ std::vector<Event> RandomEvents(Random* random, int count, int64_t* now) {
   return events;
 }
 
-// Runs an epoch, or runs it and takes it back.
-void Run(Engine* engine, const Code& code, const std::vector<Event>& events, bool keep, Model* model, EpochInput input,
-         const std::string& what) {
-  Rows<int64_t> ts, key, number;
-  Rows<std::string> kind;
-  for (const Event& one : events) {
-    ts.push_back(one.ts);
-    kind.push_back(one.kind);
-    key.push_back(one.key);
-    number.push_back(one.number);
+// Events as the columns that the program reads.
+class Batch {
+ public:
+  explicit Batch(const std::vector<Event>& events) : rows_(static_cast<int64_t>(events.size())) {
+    Rows<int64_t> ts, key, number;
+    Rows<std::string> kind;
+    for (const Event& one : events) {
+      ts.push_back(one.ts);
+      kind.push_back(one.kind);
+      key.push_back(one.key);
+      number.push_back(one.number);
+    }
+    columns_.push_back(testing::Timestamps(ts));
+    columns_.push_back(testing::Strings(kind));
+    columns_.push_back(testing::Int64s(key));
+    columns_.push_back(testing::Int64s(number));
+    for (const testing::Column& column : columns_) views_.push_back(column.View());
   }
-  const testing::Column times = testing::Timestamps(ts), kinds = testing::Strings(kind), keys = testing::Int64s(key),
-                        numbers = testing::Int64s(number);
-  const std::vector<ColumnView> views = testing::Views({&times, &kinds, &keys, &numbers});
-  input.code = &code;
-  input.columns = views;
-  input.rows = static_cast<int64_t>(events.size());
+  EpochInput Input(EpochInput like) const {
+    like.columns = views_;
+    like.rows = rows_;
+    return like;
+  }
+
+ private:
+  std::vector<testing::Column> columns_;
+  std::vector<ColumnView> views_;
+  int64_t rows_;
+};
+
+Rows<int64_t> Sums(const EpochResult& result) {
+  return testing::Int64sOf(testing::ViewOf(result.returned[0], Kind::kInt64));
+}
+
+Rows<int64_t> Expected(const std::vector<Event>& events, Model* model) {
+  Rows<int64_t> expected;
+  for (const Event& one : events) expected.push_back(model->Apply(one));
+  return expected;
+}
+
+// Runs an epoch, or runs it and takes it back.
+void Run(Engine* engine, const std::vector<Event>& events, bool keep, Model* model, const EpochInput& input,
+         const std::string& what) {
+  const Batch batch(events);
   EpochResult result;
-  const Status status = engine->Execute(input, &result);
+  const Status status = engine->Execute(batch.Input(input), &result);
   BOOST_REQUIRE_MESSAGE(status.ok(), what + ": " + status.message());
   Model after = *model;
-  Rows<int64_t> expected;
-  for (const Event& one : events) expected.push_back(after.Apply(one));
-  BOOST_REQUIRE_MESSAGE(testing::Int64sOf(testing::ViewOf(result.returned[0], Kind::kInt64)) == expected, what);
+  BOOST_REQUIRE_MESSAGE(Sums(result) == Expected(events, &after), what);
   if (keep) {
     engine->Commit();
     *model = std::move(after);
@@ -130,14 +156,14 @@ void Run(Engine* engine, const Code& code, const std::vector<Event>& events, boo
   BOOST_REQUIRE_MESSAGE(engine->Validate(), what);
 }
 
-void Story(const Code& code, uint64_t seed, Engine* engine, const EpochInput& input, const std::string& what) {
+void Story(uint64_t seed, Engine* engine, const EpochInput& input, const std::string& what) {
   Random random(seed);
   Model model;
   int64_t now = 0;
   for (int epoch = 0; epoch < 5; ++epoch) {
     int64_t then = now;
-    if (epoch % 2) Run(engine, code, RandomEvents(&random, 120, &then), false, &model, input, what);
-    Run(engine, code, RandomEvents(&random, 250, &now), true, &model, input, what);
+    if (epoch % 2) Run(engine, RandomEvents(&random, 120, &then), false, &model, input, what);
+    Run(engine, RandomEvents(&random, 250, &now), true, &model, input, what);
   }
 }
 
@@ -152,7 +178,7 @@ BOOST_AUTO_TEST_CASE(all_strategies_agree_on_threads) {
       input.strategy = strategy;
       input.lanes_min = 2;
       input.punctuation = threads == 4 ? 70 : 0;
-      Story(code, 5, &engine, input, testing::Name(strategy) + " on " + std::to_string(threads));
+      Story(5, &engine, input, testing::Name(strategy) + " on " + std::to_string(threads));
     }
   }
 }
@@ -167,7 +193,38 @@ BOOST_AUTO_TEST_CASE(all_strategies_agree_in_interleavings_from_seeds) {
     input.interleaving = seed;
     input.interleaved_workers = 2 + seed % 3;
     input.lanes_min = 1;
-    Story(code, seed, &engine, input, testing::Name(all[seed % all.size()]) + ", seed " + std::to_string(seed));
+    Story(seed, &engine, input, testing::Name(all[seed % all.size()]) + ", seed " + std::to_string(seed));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(an_epoch_without_memory_changes_nothing) {
+  const Code code = Program();
+  Random random(9);
+  int64_t now = 0;
+  const std::vector<Event> first = RandomEvents(&random, 250, &now);
+  std::vector<Event> second = RandomEvents(&random, 120, &now);
+  for (size_t i = 0; i < second.size(); i += 2) second[i].key += static_cast<int64_t>(10 * i);  // everything must grow
+  const Batch batch(second);
+  for (const Strategy& strategy :
+       {Strategy{}, Strategy{Scheme::kExplore, Exploration::kNs, Unit::kTransaction, Abort::kEager}}) {
+    EpochInput input{&code, {}, 0, Late::kAdmit, std::nullopt, std::nullopt, 1 << 20, nullptr};
+    input.strategy = strategy;
+    bool short_of_memory = true;
+    for (int64_t allowed = 0; short_of_memory; ++allowed) {
+      Engine engine(Tables(), 1);
+      Model model;
+      Run(&engine, first, true, &model, input, "before");
+      {
+        EpochResult result;
+        const testing::Shortage shortage(allowed);
+        const Status status = engine.Execute(batch.Input(input), &result);
+        short_of_memory = shortage.happened();
+        if (!short_of_memory) BOOST_REQUIRE(status.ok());
+      }
+      if (!short_of_memory) engine.Rollback();
+      BOOST_REQUIRE(engine.Validate());
+      Run(&engine, second, true, &model, input, "after " + std::to_string(allowed) + " allocations");
+    }
   }
 }
 
