@@ -93,8 +93,8 @@ class Explanation:
             )
         if windows := self.counts["windows"]:
             lines.append(
-                f"windows        read by {windows:,} transactions, which wait for the latest earlier write of each row; "
-                "those that write nothing wait until all others have run"
+                f"windows        read by {windows:,} transactions, which wait for the latest earlier write of each "
+                "row; those that write nothing wait until all others have run"
             )
         if self._program.has_triggers:
             lines.append("triggers       their firings are not counted: when they happen depends on the stream")
