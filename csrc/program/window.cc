@@ -37,10 +37,7 @@ void WindowReader::Begin(const WindowCode& window, History* history, uint32_t of
 }
 
 void WindowReader::Add(History* history, Slot slot) {
-  if (adds_up_) {
-    count_ += history->AddSum(sums_, slot, start_, now_, &total_);
-    return;
-  }
+  if (adds_up_) return Add(history, slot, VersionList{});
   const VersionList list = history->Versions(slot);
   if (list.count == 0) return;
   const History::Range range =

@@ -8,6 +8,7 @@
 
 #include "base/arena.h"
 #include "program/window.h"
+#include "state/read_only_rows.h"
 #include "state/table.h"
 
 namespace morphspark {
@@ -40,7 +41,7 @@ struct ForeseenNotes {
   }
 };
 
-class ForeseenRows {
+class ForeseenRows : public ReadOnlyRows {
  public:
   ForeseenRows(const std::unique_ptr<Table>* tables, ForeseenNotes* notes) : tables_(tables), notes_(notes) {}
 
@@ -69,18 +70,6 @@ class ForeseenRows {
   Slot SlotOf(RowHandle row) const { return row == kAbsentKey ? kNoSlot : row; }
 
   // What foresight leaves out.
-  template <Kind kind>
-  void Write(TableId, RowHandle, ColumnId, const Value&) {
-    assert(false);
-  }
-  template <Kind kind, class Function>
-  bool Update(TableId, RowHandle, ColumnId, Function) {
-    assert(false);
-    return false;
-  }
-  void Insert(TableId, RowHandle) { assert(false); }
-  void Store(TableId, RowHandle, ColumnId, const Value&) { assert(false); }
-  void Delete(TableId, RowHandle) { assert(false); }
   void AddVersions(TableId, ColumnId, RowHandle, WindowReader*) const { assert(false); }
   void PrefetchWindow(TableId, RowHandle, const StandingSums*) const {}
   void PrefetchVersions(TableId, RowHandle, const StandingSums*) const {}

@@ -205,23 +205,6 @@ StandingSums* History::SumsOf(const PartialOf& of, int worker) {
   return sums_.back().get();
 }
 
-uint32_t History::AddSum(StandingSums* sums, Slot slot, int64_t start, int64_t end, Total* total) {
-  const VersionList list = Versions(slot);
-  if (list.count < kSumMin) return AddUp(list, sums->of(), start, end, total);
-  const Row& row = rows_[slot];
-  const uint64_t base = NumberOf(row, 0), last = base + (row.newest < end ? list.count : list.Before(end));
-  StandingSum* const sum = sums->FindOrAdd(slot);
-  const StandingSum::Place& at = sum->at();
-  const bool there = at.after < start && start <= at.until && at.end == last && at.begin >= base;
-  if (!there) {
-    const Beginning began = FindBeginning(row, list, start, at.begin);
-    if (began.number >= last) return 0;
-    sum->MoveTo(sums->of(), Numbered(row), {began.number, last, began.after, began.until});
-  }
-  sum->AddTo(sums->of().kind == Kind::kFloat64, total);
-  return static_cast<uint32_t>(at.end - at.begin);
-}
-
 // Versions that stay when the batch ends are numbered as they will be then, and sums go on from there. Those of later
 // transactions may be among them, but a window ends before the reader's own time.
 uint32_t History::AddSum(StandingSums* sums, Slot slot, const VersionList& newer, int64_t start, int64_t end,
@@ -246,7 +229,7 @@ uint32_t History::AddSum(StandingSums* sums, Slot slot, const VersionList& newer
     versions.split = split;
     versions.newer = newer.first;
     Beginning began{at.begin, at.after, at.until};
-    const bool known = at.begin >= base && at.begin < at.end;
+    const bool known = at.begin >= base && at.begin < at.end && at.after < at.until;
     if (known && start > at.until && at.begin + 1 < last) {  // one has left, mostly
       began = {at.begin + 1, at.until, VersionList::Time(versions.at(at.begin + 1))};
     }

@@ -105,10 +105,8 @@ class History {
   // The worker's sums of such windows, to be asked for with every window. Null: there are too many sorts of windows, as
   // calls bring their own.
   StandingSums* SumsOf(const PartialOf& of, int worker);
-  // Adds up the row's visible versions with a time in [start, end); returns how many there are. Costs what has changed
-  // since the sum was asked for last.
-  uint32_t AddSum(StandingSums* sums, Slot slot, int64_t start, int64_t end, Total* total);
-  // The same with what a running batch has left of the row, which is kept when it ends well.
+  // Adds up the row's visible versions with a time in [start, end), and what a running batch has left of the row, which
+  // is kept when it ends well; returns how many there are. Costs what has changed since the sum was asked for last.
   uint32_t AddSum(StandingSums* sums, Slot slot, const VersionList& newer, int64_t start, int64_t end, Total* total);
   // The batch has failed: nothing of it is kept.
   void ForgetSums() {

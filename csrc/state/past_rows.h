@@ -7,10 +7,11 @@
 #include <cassert>
 
 #include "state/planned_rows.h"
+#include "state/read_only_rows.h"
 
 namespace morphspark {
 
-class PastRows {
+class PastRows : public ReadOnlyRows {
  public:
   explicit PastRows(BatchVersions* versions) : versions_(versions) {}
 
@@ -55,24 +56,12 @@ class PastRows {
   }
   Slot SlotOf(RowHandle row) const { return row; }
 
-  // What it does not do: it writes nothing, and computes no keys.
+  // It computes no keys.
   template <class Key>
   RowHandle Find(TableId, Key, bool) {
     assert(false);
     return kOutsideKey;
   }
-  template <Kind kind>
-  void Write(TableId, RowHandle, ColumnId, const Value&) {
-    assert(false);
-  }
-  template <Kind kind, class Function>
-  bool Update(TableId, RowHandle, ColumnId, Function) {
-    assert(false);
-    return false;
-  }
-  void Insert(TableId, RowHandle) { assert(false); }
-  void Store(TableId, RowHandle, ColumnId, const Value&) { assert(false); }
-  void Delete(TableId, RowHandle) { assert(false); }
 
  private:
   Table& Stored(TableId table) const { return *versions_->tables_[table]; }

@@ -130,7 +130,7 @@ BOOST_AUTO_TEST_CASE(partial_aggregates_are_those_of_the_versions) {
     Total by_time, by_range;
     for (double value : in) sum.Add(value);
     StandingSums* const sums = rows.history.SumsOf(moving, 0);
-    BOOST_TEST(rows.history.AddSum(sums, 0, now - size - jitter, now - jitter, &by_time) == in.size());
+    BOOST_TEST(rows.history.AddSum(sums, 0, {}, now - size - jitter, now - jitter, &by_time) == in.size());
     rows.history.AddSum(sums, 0, range, &by_range);
     for (const Total* kept : {&by_time, &by_range}) {
       const double rounded = kept->exact.Round();
