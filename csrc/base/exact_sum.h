@@ -37,10 +37,7 @@ class ExactSum {
   int base() const { return base_; }
   void MergeNear(Int128 near, int base) {
     if (near_ == 0) base_ = base;
-    Int128 sum;
-    if (base == base_ && !__builtin_add_overflow(near_, near, &sum)) [[likely]]
-      near_ = sum;
-    else
+    if (base != base_ || !AddNear(near)) [[unlikely]]
       AddScaled(near, base);
   }
 
@@ -70,13 +67,20 @@ class ExactSum {
     const int position = biased ? biased - 1 : 0;  // the mantissa's lowest bit stands for 2^(position - 1074)
     const Int128 number = (value < 0) == (times > 0) ? -mantissa : mantissa;
     const int shift = position - base_;
-    Int128 sum;
-    if (shift >= 0 && shift <= kNearBits - kMantissaBits && !__builtin_add_overflow(near_, number << shift, &sum))
-        [[likely]] {
-      near_ = sum;
-    } else {
+    if (shift < 0 || shift > kNearBits - kMantissaBits || !AddNear(number << shift)) [[unlikely]]
       AddScaled(number, position);
-    }
+  }
+  // False: it does not fit. In halves, because a number that is stored in halves and loaded whole has to wait for them.
+  [[gnu::always_inline]] bool AddNear(Int128 number) {
+    const auto high = [](Int128 of) { return static_cast<int64_t>(of >> 64); };
+    uint64_t low_sum;
+    int64_t high_sum;
+    const bool carry = __builtin_add_overflow(static_cast<uint64_t>(near_), static_cast<uint64_t>(number), &low_sum);
+    const bool beyond = __builtin_add_overflow(high(near_), high(number), &high_sum);
+    if (beyond || __builtin_add_overflow(high_sum, int64_t{carry}, &high_sum)) [[unlikely]]
+      return false;
+    near_ = static_cast<Int128>(static_cast<unsigned __int128>(static_cast<uint64_t>(high_sum)) << 64 | low_sum);
+    return true;
   }
   // Adds number × 2^(position - 1074).
   void AddScaled(Int128 number, int position);

@@ -6,7 +6,24 @@
 namespace morphspark {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 constexpr auto kBetweenCalls = std::chrono::milliseconds(10);  // of a caller that waits
+constexpr auto kAwake = std::chrono::microseconds(100);        // a wake-up and a half, measured
+
+// Waits a moment for what others are about to do; false: they have not. Others may have the processor meanwhile.
+template <class Test>
+bool Soon(Test test) {
+  constexpr int kLooks = 32;
+  const auto until = Clock::now() + kAwake;
+  do {
+    for (int look = 0; look < kLooks; ++look) {
+      if (test()) return true;
+    }
+    std::this_thread::yield();
+  } while (Clock::now() < until);
+  return false;
+}
 
 }  // namespace
 
@@ -34,49 +51,59 @@ void ThreadPool::For(int64_t count, int64_t grain, const std::function<void(int6
   job.count = count;
   job.grain = grain;
   job.body = &body;
+  job_ = &job;
+  active_.store(static_cast<int>(workers_.size()), std::memory_order_relaxed);  // seen with the generation
+  bool sleepers;
   {
     std::lock_guard lock(mutex_);
-    job_ = &job;
-    active_ = static_cast<int>(workers_.size());
-    ++generation_;
+    generation_.fetch_add(1, std::memory_order_release);  // partner: the acquire in Work
+    sleepers = asleep_ > 0;
   }
-  wake_.notify_all();
+  if (sleepers) wake_.notify_all();
   RunChunks(&job);
-  {
-    std::unique_lock lock(mutex_);
-    const auto done = [this] { return active_ == 0; };
-    while (waiting && !done_.wait_for(lock, kBetweenCalls, done)) {
-      lock.unlock();
-      waiting();
-      lock.lock();
-    }
-    done_.wait(lock, done);
-    job_ = nullptr;
-  }
+  Join(waiting);
   if (job.error) std::rethrow_exception(job.error);
+}
+
+void ThreadPool::Join(const std::function<void()>& waiting) {
+  // acquire: sees what the chunks wrote; partner: the release in Work.
+  const auto done = [this] { return active_.load(std::memory_order_acquire) == 0; };
+  if (Soon(done)) return;
+  std::unique_lock lock(mutex_);
+  while (waiting && !done_.wait_for(lock, kBetweenCalls, done)) {
+    lock.unlock();
+    waiting();
+    lock.lock();
+  }
+  done_.wait(lock, done);
 }
 
 void ThreadPool::Work() {
   uint64_t seen = 0;
   for (;;) {
-    Job* job;
-    {
+    // acquire: sees the job; partner: the release in For.
+    const auto called = [&] { return generation_.load(std::memory_order_acquire) != seen; };
+    if (!Soon(called)) {
       std::unique_lock lock(mutex_);
-      wake_.wait(lock, [&] { return stopping_ || generation_ != seen; });
+      ++asleep_;
+      wake_.wait(lock, [&] { return stopping_ || called(); });
+      --asleep_;
       if (stopping_) return;
-      seen = generation_;
-      job = job_;
     }
-    RunChunks(job);
-    std::lock_guard lock(mutex_);
-    if (--active_ == 0) done_.notify_one();
+    ++seen;
+    RunChunks(job_);
+    // release: what the chunks wrote; acquire: the last one speaks for all; partner: the acquire in Join.
+    if (active_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+      { std::lock_guard lock(mutex_); }  // a caller that has looked in vain sleeps by now
+      done_.notify_one();
+    }
   }
 }
 
 void ThreadPool::RunChunks(Job* job) {
   try {
     for (;;) {
-      // Relaxed: the counter only divides the work; what the chunks wrote is published by mutex_ on the way out.
+      // Relaxed: the counter only divides the work; what the chunks wrote is published by active_ on the way out.
       const int64_t begin = job->next.fetch_add(job->grain, std::memory_order_relaxed);
       if (begin >= job->count) return;
       (*job->body)(begin, std::min(begin + job->grain, job->count));

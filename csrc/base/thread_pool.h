@@ -1,4 +1,5 @@
-// Threads that live with the engine and sleep between batches.
+// Threads that live with the engine and sleep between batches. Inside a batch one job follows the other: who has nothing
+// to do stays awake for a moment, because to wake a thread takes longer than many a job.
 //
 // Thread safety: one caller at a time runs `For`; it works along with the pool's threads and returns when every
 // chunk is done. An exception in a chunk is rethrown in the caller, after the others have finished.
@@ -6,6 +7,7 @@
 // Invariants:
 //   1. A worker touches a job only between seeing its generation and counting itself out (`active_`).
 //   2. `For` returns only when active_ is 0, so a job on the caller's stack outlives all its readers.
+//   3. Who falls asleep has looked under the mutex; what wakes it changes under the mutex.
 #pragma once
 
 #include <atomic>
@@ -44,15 +46,17 @@ class ThreadPool {
   };
 
   void Work();
+  void Join(const std::function<void()>& waiting);
   static void RunChunks(Job* job);
 
   std::mutex mutex_;
   std::condition_variable wake_;  // workers wait for a generation
   std::condition_variable done_;  // the caller waits for active_ == 0
+  Job* job_ = nullptr;            // written before its generation is
+  std::atomic<uint64_t> generation_{0};
+  std::atomic<int> active_{0};
   // Guarded by mutex_:
-  Job* job_ = nullptr;
-  uint64_t generation_ = 0;
-  int active_ = 0;
+  int asleep_ = 0;  // workers
   bool stopping_ = false;
 
   std::vector<std::thread> workers_;

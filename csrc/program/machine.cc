@@ -492,8 +492,9 @@ Failure Machine<Rows>::ReadWindow(const TransactionCode& code, const Instruction
   frame_.window_.Begin(window, history, history->offset(at.c), context_.times.At(row_), since, rows.size());
   constexpr size_t kAhead = 8;  // rows between the steps that ask for them
   for (size_t i = 0; i < rows.size(); ++i) {
-    if (i + 2 * kAhead < rows.size()) rows_.PrefetchWindow(at.aux, rows[i + 2 * kAhead], frame_.window_.sums());
-    if (i + kAhead < rows.size()) rows_.PrefetchVersions(at.aux, rows[i + kAhead], frame_.window_.sums());
+    if (i + 3 * kAhead < rows.size()) frame_.window_.PrefetchSum(rows_.SlotOf(rows[i + 3 * kAhead]));
+    if (i + 2 * kAhead < rows.size()) rows_.PrefetchWindow(at.aux, rows[i + 2 * kAhead], frame_.window_);
+    if (i + kAhead < rows.size()) rows_.PrefetchVersions(at.aux, rows[i + kAhead], frame_.window_);
     if (const Failure failed = CheckKey(rows[i]); failed != kFine) return failed;
     if (frame_.window_.Meet(rows[i])) rows_.AddVersions(at.aux, at.c, rows[i], &frame_.window_);
   }

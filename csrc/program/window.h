@@ -68,6 +68,18 @@ class WindowReader {
   bool Meet(RowHandle row) { return met_.Meet(row); }
   // Null: this window needs none.
   const StandingSums* sums() const { return sums_; }
+  [[gnu::always_inline]] void PrefetchSum(Slot slot) const {
+    if (const StandingSum* const sum = sums_ == nullptr ? nullptr : sums_->Find(slot)) Prefetch(sum);
+  }
+  // The row's sum, if it stands where this window is; else null.
+  [[gnu::always_inline]] const StandingSum* Standing(Slot slot) const {
+    const StandingSum* const sum = adds_up_ ? sums_->Find(slot) : nullptr;
+    return sum != nullptr && sum->Stands(start_, now_) ? sum : nullptr;
+  }
+  [[gnu::always_inline]] void Add(const StandingSum& sum) {
+    sum.AddTo(window_code_->kind == Kind::kFloat64, &total_);
+    count_ += sum.count();
+  }
   // What the history has of a row.
   void Add(History* history, Slot slot);
   // The same, with what a batch has left since; only if it adds up.

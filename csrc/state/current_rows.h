@@ -38,11 +38,11 @@ class CurrentRows {
     reader->Add(tables_[table]->history(), row);
   }
   // Two steps that ask for what a window needs of a row.
-  void PrefetchWindow(TableId table, RowHandle row, const StandingSums* sums) const {
-    tables_[table]->history()->PrefetchRow(row, sums);
+  void PrefetchWindow(TableId table, RowHandle row, const WindowReader&) const {
+    tables_[table]->history()->PrefetchRow(row);
   }
-  void PrefetchVersions(TableId table, RowHandle row, const StandingSums* sums) const {
-    tables_[table]->history()->PrefetchVersions(row, sums);
+  void PrefetchVersions(TableId table, RowHandle row, const WindowReader& reader) const {
+    tables_[table]->history()->PrefetchVersions(row, reader.sums());
   }
   // The row of a key that only the transaction knows.
   template <class Key>

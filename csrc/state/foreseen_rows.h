@@ -71,8 +71,8 @@ class ForeseenRows : public ReadOnlyRows {
 
   // What foresight leaves out.
   void AddVersions(TableId, ColumnId, RowHandle, WindowReader*) const { assert(false); }
-  void PrefetchWindow(TableId, RowHandle, const StandingSums*) const {}
-  void PrefetchVersions(TableId, RowHandle, const StandingSums*) const {}
+  void PrefetchWindow(TableId, RowHandle, const WindowReader&) const {}
+  void PrefetchVersions(TableId, RowHandle, const WindowReader&) const {}
 
  private:
   void NoteRead(TableId table, RowHandle row) const {

@@ -103,6 +103,7 @@ void History::Hide(Slot slot) {
   entries_.push_back({slot, kHidden, row.visible, count});
   if (settled_ && count > row.visible) Unlink(slot);
   row.visible = count;
+  EachSum(slot, [](StandingSums*, StandingSum* sum) { sum->Reset(); });
 }
 
 std::unordered_map<Slot, VersionList> History::BeforeEpoch() const {
@@ -217,28 +218,34 @@ uint32_t History::AddSum(StandingSums* sums, Slot slot, const VersionList& newer
   const Row& row = rows_[slot];
   const uint64_t base = NumberOf(row, 0), split = base + list.count;
   StandingSum* const sum = sums->FindOrAdd(slot);
-  const StandingSum::Place& at = sum->at();
+  const StandingSum::Place at = sum->at();
   // Not far from where it was: what the sum goes over is gone over here, too.
   auto past = static_cast<uint32_t>(at.end < split ? 0 : std::min<uint64_t>(at.end - split, newer.count));
   while (past > 0 && VersionList::Time(newer.at(past - 1)) >= end) --past;
   while (past < newer.count && VersionList::Time(newer.at(past)) < end) ++past;
   const uint64_t last = past > 0 ? split + past : base + (row.newest < end ? list.count : list.Before(end));
-  const bool there = at.after < start && start <= at.until && at.end == last && at.begin >= base;
-  if (!there) {
+  const bool stays = at.after < start && start <= at.until && at.begin >= base && at.end == last;
+  const bool more = last < split + newer.count;
+  if (!stays || (more && end > at.next)) {
     NumberedVersions versions = Numbered(row);
     versions.split = split;
     versions.newer = newer.first;
+    const auto time = [&](uint64_t number) { return VersionList::Time(versions.at(number)); };
     Beginning began{at.begin, at.after, at.until};
     const bool known = at.begin >= base && at.begin < at.end && at.after < at.until;
-    if (known && start > at.until && at.begin + 1 < last) {  // one has left, mostly
-      began = {at.begin + 1, at.until, VersionList::Time(versions.at(at.begin + 1))};
-    }
+    if (known && start > at.until && at.begin + 1 < last)  // one has left, mostly
+      began = {at.begin + 1, at.until, time(at.begin + 1)};
     if (!known || start <= began.after || start > began.until) began = FindBeginning(row, list, newer, start, at.begin);
     if (began.number >= last) return 0;
-    sum->MoveTo(sums->of(), versions, {began.number, last, began.after, began.until});
+    StandingSum::Place to{began.number, last, began.after, began.until, at.last, at.next};
+    if (at.end != last || end > at.next) {  // behind the last version nothing is known: the next may be of any time
+      to.last = time(last - 1);
+      to.next = more ? time(last) : to.last;
+    }
+    sum->MoveTo(sums->of(), versions, to);
   }
   sum->AddTo(sums->of().kind == Kind::kFloat64, total);
-  return static_cast<uint32_t>(at.end - at.begin);
+  return sum->count();
 }
 
 History::Beginning History::FindBeginning(const Row& row, const VersionList& list, const VersionList& newer,
@@ -254,7 +261,7 @@ void History::AddSum(StandingSums* sums, Slot slot, Range range, Total* total) {
   const Row& row = rows_[slot];
   const uint64_t begin = NumberOf(row, range.begin), end = NumberOf(row, range.end);
   StandingSum* const sum = sums->FindOrAdd(slot);
-  if (sum->at().begin != begin || sum->at().end != end)
+  if (sum->begin() != begin || sum->end() != end)
     sum->MoveTo(sums->of(), Numbered(row), {.begin = begin, .end = end});
   sum->AddTo(sums->of().kind == Kind::kFloat64, total);
 }

@@ -72,19 +72,18 @@ class History {
     uint32_t begin, end;
   };
   Range Between(Slot slot, int64_t start, int64_t end);
-  // Two steps that ask for what reading a window needs, to be taken over many rows in turn. `sums` may be null.
-  [[gnu::always_inline]] void PrefetchRow(Slot slot, const StandingSums* sums) const {
-    if (slot >= rows_.size()) return;
-    Prefetch(&rows_[slot]);
-    if (const StandingSum* const sum = sums == nullptr ? nullptr : sums->Find(slot)) Prefetch(sum);
+  // Two steps that ask for what reading a window needs, to be taken over many rows in turn, when their sums have been
+  // asked for. `sums` may be null.
+  [[gnu::always_inline]] void PrefetchRow(Slot slot) const {
+    if (slot < rows_.size()) Prefetch(&rows_[slot]);
   }
   // Of what a batch has left.
   [[gnu::always_inline]] void PrefetchNewer(Slot slot, const StandingSums* sums, const VersionList& newer) const {
     uint64_t at = 0;
-    if (const StandingSum* const sum = slot < rows_.size() && sums != nullptr ? sums->Find(slot) : nullptr) {
+    if (const StandingSum* const sum = sums != nullptr ? sums->Find(slot) : nullptr) {
       const Row& row = rows_[slot];
       const uint64_t split = row.first + row.count;
-      at = sum->at().end < split ? 0 : std::min<uint64_t>(sum->at().end - split, newer.count);
+      at = sum->end() < split ? 0 : std::min<uint64_t>(sum->end() - split, newer.count);
     }
     Prefetch(newer.first + at * stride_);
   }
@@ -97,7 +96,7 @@ class History {
       for (size_t behind = 1; behind <= bytes; behind += kLine) Prefetch(list.at(list.count) - behind);
     } else if (const StandingSum* const sum = sums->Find(slot)) {
       const Row& row = rows_[slot];  // what leaves the window next
-      if (sum->at().begin >= row.first) Prefetch(row.bytes.data() + (sum->at().begin - row.first) * stride_);
+      if (sum->begin() >= row.first) Prefetch(row.bytes.data() + (sum->begin() - row.first) * stride_);
     }
   }
 

@@ -35,11 +35,13 @@ uint64_t LoadWord(const char* bytes) {
   return word;
 }
 
-// Both halves of a 128-bit product: every bit of the operands reaches every bit of the result.
+// Both halves of a 128-bit product: every bit of the operands reaches every bit of it. Once more by a constant, because
+// of one product with an unlucky secret, keys that count up come close together: in one process of a hundred a probe
+// went three times as far, in the worst of 2,000 seventy times.
 uint32_t Mix(uint64_t a, uint64_t b) {
   const auto product = static_cast<unsigned __int128>(a) * b;
   const uint64_t folded = static_cast<uint64_t>(product >> 64) ^ static_cast<uint64_t>(product);
-  return static_cast<uint32_t>(folded ^ folded >> 32);
+  return static_cast<uint32_t>(folded * 0x9E3779B97F4A7C15u >> 32);
 }
 
 [[gnu::noinline]] uint32_t HashOtherSizes(Bytes key) {

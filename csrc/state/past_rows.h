@@ -35,6 +35,9 @@ class PastRows : public ReadOnlyRows {
     }
   }
   void AddVersions(TableId table, ColumnId column, RowHandle row, WindowReader* reader) const {
+    if (!versions_->has_cut()) {
+      if (const StandingSum* const sum = reader->Standing(row)) return reader->Add(*sum);
+    }
     History* const history = Stored(table).history();
     const BatchVersions::Left* const left = reader->adds_up() ? All(table, row) : nullptr;
     if (left == nullptr || left->cut)
@@ -43,16 +46,16 @@ class PastRows : public ReadOnlyRows {
       reader->Add(history, row, List(*left, *history));
   }
   // Two steps that ask for what a window needs of a row.
-  void PrefetchWindow(TableId table, RowHandle row, const StandingSums* sums) const {
-    if (row >= kHandlesMax) return;
-    Stored(table).history()->PrefetchRow(row, sums);
+  void PrefetchWindow(TableId table, RowHandle row, const WindowReader& reader) const {
+    if (row >= kHandlesMax || reader.Standing(row) != nullptr) return;
+    Stored(table).history()->PrefetchRow(row);
     if (const auto* const left = All(table, row)) Prefetch(left);
   }
-  void PrefetchVersions(TableId table, RowHandle row, const StandingSums* sums) const {
-    if (row >= kHandlesMax) return;
+  void PrefetchVersions(TableId table, RowHandle row, const WindowReader& reader) const {
+    if (row >= kHandlesMax || reader.Standing(row) != nullptr) return;
     const History& history = *Stored(table).history();
-    history.PrefetchVersions(row, sums);
-    if (const auto* const left = All(table, row)) history.PrefetchNewer(row, sums, List(*left, history));
+    history.PrefetchVersions(row, reader.sums());
+    if (const auto* const left = All(table, row)) history.PrefetchNewer(row, reader.sums(), List(*left, history));
   }
   Slot SlotOf(RowHandle row) const { return row; }
 

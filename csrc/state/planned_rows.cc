@@ -40,7 +40,8 @@ void BatchVersions::Restart() {
   for (Arena& arena : strings_) arena.Reset();
   reads_windows_ = graph.reads_windows;
   if (reads_windows_) PrepareWindows();
-  listed_.store(false, std::memory_order_relaxed);  // nobody asks yet
+  listed_.store(false, std::memory_order_relaxed);   // nobody asks yet
+  has_cut_.store(false, std::memory_order_relaxed);  // nobody runs yet
 }
 
 // Room for as many versions of a row as it has writes.
@@ -129,6 +130,7 @@ void BatchVersions::Leave(Access access, bool own) {
   if (state & kCut) {
     left.first = before.count;
     left.cut = true;
+    has_cut_.store(true, std::memory_order_relaxed);  // with the load in has_cut
   }
   if (!(state & kExists)) return;
   const int64_t time = TimeOf(access);

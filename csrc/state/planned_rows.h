@@ -75,6 +75,8 @@ class BatchVersions {
   }
   // What the table keeps of a row, and what transactions of this batch have left up to this write.
   void AddVersions(TableId table, ColumnId column, Slot slot, Access write, WindowReader* reader) const;
+  // Has a row with versions been deleted? Relaxed: asked for when all have run.
+  bool has_cut() const { return has_cut_.load(std::memory_order_relaxed); }
 
   uint64_t bytes() const;
 
@@ -128,6 +130,7 @@ class BatchVersions {
   bool reads_windows_ = false;
   Scratch<Left> left_;       // by access that writes to a table that keeps versions; if windows are read
   Scratch<uint64_t> areas_;  // versions, as those of the table's history
+  std::atomic<bool> has_cut_{false};
   // For onlookers: the writes of a row side by side, in order. Made by the first who asks: most don't.
   std::atomic<bool> listed_{false};
   std::mutex listing_;
@@ -224,15 +227,15 @@ class PlannedRows {
     versions_->AddVersions(table, column, Graph().slot[row], Graph().previous[row], reader);
   }
   // Two steps that ask for what a window needs of a row.
-  void PrefetchWindow(TableId table, RowHandle row, const StandingSums* sums) const {
+  void PrefetchWindow(TableId table, RowHandle row, const WindowReader&) const {
     if (row >= kHandlesMax) return;
-    Stored(table).history()->PrefetchRow(Graph().slot[row], sums);
+    Stored(table).history()->PrefetchRow(Graph().slot[row]);
     const Access previous = Graph().previous[row];
     if (previous != kBase) Prefetch(&versions_->left_[previous]);
   }
-  void PrefetchVersions(TableId table, RowHandle row, const StandingSums* sums) const {
+  void PrefetchVersions(TableId table, RowHandle row, const WindowReader& reader) const {
     if (row >= kHandlesMax) return;
-    Stored(table).history()->PrefetchVersions(Graph().slot[row], sums);
+    Stored(table).history()->PrefetchVersions(Graph().slot[row], reader.sums());
     const Access previous = Graph().previous[row];
     if (previous == kBase) return;
     const uint64_t* const area = versions_->areas_.data() + versions_->left_[previous].area;

@@ -23,19 +23,18 @@ uint32_t AddUp(const VersionList& list, const PartialOf& of, int64_t start, int6
 }
 
 void StandingSum::MoveTo(const PartialOf& of, const NumberedVersions& versions, const Place& to) {
-  MovingRange range(at_.begin, at_.end);
+  MovingRange range(begin(), end());
   const auto cell = [&](uint64_t number) { return versions.at(number) + of.offset; };
   if (of.kind != Kind::kFloat64) {
     const auto enter = [&](uint64_t number, int times) {
       number_ += times * Int128{LoadCell(Kind::kInt64, cell(number)).i};
     };
     range.MoveTo(to.begin, to.end, enter, [&] { number_ = 0; });
-    at_ = to;
-    return;
+    return Stand(to);
   }
   ExactSum sum;
-  if (elsewhere_)
-    sum = ExactSum(*elsewhere_);
+  if (base_ == kElsewhere)
+    sum = ExactSum(*elsewhere());
   else
     sum.MergeNear(number_, base_);
   const auto enter = [&](uint64_t number, int times) {
@@ -44,20 +43,23 @@ void StandingSum::MoveTo(const PartialOf& of, const NumberedVersions& versions, 
   };
   range.MoveTo(to.begin, to.end, enter, [&] { sum.Reset(); });
   if (sum.all_near()) {
-    number_ = sum.near();
-    base_ = sum.base();
-    elsewhere_.reset();
+    Keep(sum.near(), sum.base());
   } else {
-    elsewhere_ = std::make_unique<ExactSum>(std::move(sum));
+    auto moved = std::make_unique<ExactSum>(std::move(sum));
+    Keep(Int128{reinterpret_cast<uintptr_t>(moved.release())}, kElsewhere);
   }
-  at_ = to;
+  Stand(to);
 }
 
 void StandingSum::Drop(const PartialOf& of, const NumberedVersions& versions, uint64_t before) {
-  if (before <= at_.begin) return;
-  if (before >= at_.end) return Reset();
+  if (before <= begin()) return;
+  if (before >= end()) return Reset();
   const auto time = [&](uint64_t number) { return VersionList::Time(versions.at(number)); };
-  MoveTo(of, versions, {.begin = before, .end = at_.end, .after = time(before - 1), .until = time(before)});
+  Place to = at();
+  to.begin = before;
+  to.after = time(before - 1);
+  to.until = time(before);
+  MoveTo(of, versions, to);
 }
 
 }  // namespace morphspark

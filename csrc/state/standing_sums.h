@@ -37,33 +37,69 @@ uint32_t AddUp(const VersionList& list, const PartialOf& of, int64_t start, int6
 
 class alignas(64) StandingSum {
  public:
-  // Over which versions, by number. Windows that start after `after` and not after `until` begin there.
+  // Over which versions, by number. Windows that start after `after` and not after `until` begin there, and those that
+  // end after `last` and not after `next` end there: the times of the versions at its ends, and next to them.
   struct Place {
     uint64_t begin = 0, end = 0;
     int64_t after = 0, until = 0;
+    int64_t last = 0, next = 0;
   };
-  const Place& at() const { return at_; }
+  StandingSum() = default;
+  ~StandingSum() { Reset(); }
+  StandingSum(const StandingSum&) = delete;
+  StandingSum& operator=(const StandingSum&) = delete;
 
+  Place at() const { return {begin_, end(), after_, until_, last_, next_}; }
+  uint64_t begin() const { return begin_; }
+  uint64_t end() const { return begin_ + count_; }
+  uint32_t count() const { return count_; }
+  bool empty() const { return count_ == 0; }
+  // Is it the sum of this window, without a look at the versions? Later ones can't change that, but a deletion does.
+  [[gnu::always_inline]] bool Stands(int64_t start, int64_t end) const {
+    return after_ < start && start <= until_ && last_ < end && end <= next_;
+  }
   [[gnu::always_inline]] void AddTo(bool floats, Total* total) const {
     if (!floats)
       total->whole += number_;
-    else if (!elsewhere_) [[likely]]
+    else if (base_ != kElsewhere) [[likely]]
       total->exact.MergeNear(number_, base_);
     else
-      total->exact.Merge(*elsewhere_);
+      total->exact.Merge(*elsewhere());
   }
   // If it throws, it stays where it was.
   void MoveTo(const PartialOf& of, const NumberedVersions& versions, const Place& to);
   // Versions before this number are about to be dropped.
   void Drop(const PartialOf& of, const NumberedVersions& versions, uint64_t before);
-  void Reset() { *this = StandingSum(); }
-  bool empty() const { return at_.end == 0; }
+  void Reset() {
+    Keep(0, 0);
+    begin_ = count_ = 0;
+    after_ = until_ = last_ = next_ = 0;  // there is no such window
+  }
 
  private:
-  Place at_;
-  Int128 number_ = 0;  // the sum of whole numbers, or of floats: number × 2^(base - 1074)
+  static constexpr int kElsewhere = -1;
+
+  ExactSum* elsewhere() const { return reinterpret_cast<ExactSum*>(static_cast<uintptr_t>(number_)); }
+  void Keep(Int128 number, int base) {
+    if (base_ == kElsewhere) delete elsewhere();
+    number_ = number;
+    base_ = base;
+  }
+  void Stand(const Place& at) {
+    begin_ = at.begin;
+    count_ = static_cast<uint32_t>(at.end - at.begin);
+    after_ = at.after;
+    until_ = at.until;
+    last_ = at.last;
+    next_ = at.next;
+  }
+
+  uint64_t begin_ = 0;
+  uint32_t count_ = 0;
   int base_ = 0;
-  std::unique_ptr<ExactSum> elsewhere_;  // of floats that don't fit
+  int64_t after_ = 0, until_ = 0, last_ = 0, next_ = 0;
+  // The sum of whole numbers, or of floats: number × 2^(base - 1074). If they don't fit, it is where their sum is.
+  Int128 number_ = 0;
 };
 static_assert(sizeof(StandingSum) == 64);
 
@@ -89,7 +125,8 @@ class StandingSums {
   void Resize(size_t rows) { blocks_.resize((rows + kBlock - 1) / kBlock); }
 
   // Null: there is none.
-  StandingSum* Find(Slot slot) const {
+  [[gnu::always_inline]] StandingSum* Find(Slot slot) const {
+    if (slot / kBlock >= blocks_.size()) return nullptr;  // the row is new, or there is no such row
     StandingSum* const block = blocks_[slot / kBlock].get();
     return block == nullptr ? nullptr : block + slot % kBlock;
   }
