@@ -94,7 +94,9 @@ void ThreadPool::Work() {
     RunChunks(job_);
     // release: what the chunks wrote; acquire: the last one speaks for all; partner: the acquire in Join.
     if (active_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-      { std::lock_guard lock(mutex_); }  // a caller that has looked in vain sleeps by now
+      {
+        std::lock_guard lock(mutex_);
+      }  // a caller that has looked in vain sleeps by now
       done_.notify_one();
     }
   }

@@ -1,5 +1,5 @@
-// Threads that live with the engine and sleep between batches. Inside a batch one job follows the other: who has nothing
-// to do stays awake for a moment, because to wake a thread takes longer than many a job.
+// Threads that live with the engine and sleep between batches. Inside a batch one job follows the other: who has
+// nothing to do stays awake for a moment, because to wake a thread takes longer than many a job.
 //
 // Thread safety: one caller at a time runs `For`; it works along with the pool's threads and returns when every
 // chunk is done. An exception in a chunk is rethrown in the caller, after the others have finished.

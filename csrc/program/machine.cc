@@ -490,15 +490,23 @@ Failure Machine<Rows>::ReadWindow(const TransactionCode& code, const Instruction
   const int64_t since = window.by == WindowBy::kSince ? frame_.registers_[window.since].i : 0;
   History* const history = context_.tables[at.aux]->history();
   frame_.window_.Begin(window, history, history->offset(at.c), context_.times.At(row_), since, rows.size());
-  constexpr size_t kAhead = 8;  // rows between the steps that ask for them
-  for (size_t i = 0; i < rows.size(); ++i) {
-    if (i + 3 * kAhead < rows.size()) frame_.window_.PrefetchSum(rows_.SlotOf(rows[i + 3 * kAhead]));
-    if (i + 2 * kAhead < rows.size()) rows_.PrefetchWindow(at.aux, rows[i + 2 * kAhead], frame_.window_);
-    if (i + kAhead < rows.size()) rows_.PrefetchVersions(at.aux, rows[i + kAhead], frame_.window_);
-    if (const Failure failed = CheckKey(rows[i]); failed != kFine) return failed;
-    if (frame_.window_.Meet(rows[i])) rows_.AddVersions(at.aux, at.c, rows[i], &frame_.window_);
+  WindowReader& reader = frame_.window_;
+  // What a row needs is asked for in three steps, each some rows behind the one before it.
+  constexpr size_t kAhead = 8;
+  const size_t count = rows.size();
+  if (count > 1) {
+    for (size_t i = 0; i < std::min(count, 3 * kAhead); ++i) reader.PrefetchSum(rows_.SlotOf(rows[i]));
+    for (size_t i = 0; i < std::min(count, 2 * kAhead); ++i) rows_.PrefetchWindow(at.aux, rows[i], reader);
+    for (size_t i = 0; i < std::min(count, kAhead); ++i) rows_.PrefetchVersions(at.aux, rows[i], reader);
   }
-  return frame_.window_.Read(&frame_.scratch_, &frame_.registers_[at.dst], &frame_.null_[at.dst]);
+  for (size_t i = 0; i < count; ++i) {
+    if (i + 3 * kAhead < count) reader.PrefetchSum(rows_.SlotOf(rows[i + 3 * kAhead]));
+    if (i + 2 * kAhead < count) rows_.PrefetchWindow(at.aux, rows[i + 2 * kAhead], reader);
+    if (i + kAhead < count) rows_.PrefetchVersions(at.aux, rows[i + kAhead], reader);
+    if (const Failure failed = CheckKey(rows[i]); failed != kFine) return failed;
+    if (reader.Meet(rows[i])) rows_.AddVersions(at.aux, at.c, rows[i], &reader);
+  }
+  return reader.Read(&frame_.scratch_, &frame_.registers_[at.dst], &frame_.null_[at.dst]);
 }
 
 // Finds how many iterations a loop has; false if its lists differ in length. A null list is empty.

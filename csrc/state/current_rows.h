@@ -38,10 +38,10 @@ class CurrentRows {
     reader->Add(tables_[table]->history(), row);
   }
   // Two steps that ask for what a window needs of a row.
-  void PrefetchWindow(TableId table, RowHandle row, const WindowReader&) const {
+  [[gnu::always_inline]] void PrefetchWindow(TableId table, RowHandle row, const WindowReader&) const {
     tables_[table]->history()->PrefetchRow(row);
   }
-  void PrefetchVersions(TableId table, RowHandle row, const WindowReader& reader) const {
+  [[gnu::always_inline]] void PrefetchVersions(TableId table, RowHandle row, const WindowReader& reader) const {
     tables_[table]->history()->PrefetchVersions(row, reader.sums());
   }
   // The row of a key that only the transaction knows.

@@ -40,6 +40,7 @@ uint8_t* History::Append(Slot slot, int64_t time, Stamp sequence) {
     older_.resize(slot + 1, kNoSlot);
     newer_.resize(slot + 1, kNoSlot);
     for (const auto& one : sums_) one->Resize(slot + 1);
+    began_.resize(slot + 1);
     rows_.resize(slot + 1);
   }
   entries_.reserve(entries_.size() + 1 > entries_.capacity() ? 2 * entries_.size() + 16 : 0);
@@ -129,7 +130,7 @@ History::Range History::Between(Slot slot, int64_t start, int64_t end) {
   const uint32_t last = row.newest < end ? list.count : list.Before(end);
   const uint64_t base = NumberOf(row, 0);
   const std::lock_guard lock(locks_[slot % kLocks].value);
-  Beginning& began = row.began;
+  Beginning& began = began_[slot];
   const bool known = began.after < start && start <= began.until && began.number >= base;
   if (!known) began = FindBeginning(row, list, start, began.number);
   return {static_cast<uint32_t>(std::min<uint64_t>(began.number - base, last)), last};
@@ -261,8 +262,7 @@ void History::AddSum(StandingSums* sums, Slot slot, Range range, Total* total) {
   const Row& row = rows_[slot];
   const uint64_t begin = NumberOf(row, range.begin), end = NumberOf(row, range.end);
   StandingSum* const sum = sums->FindOrAdd(slot);
-  if (sum->begin() != begin || sum->end() != end)
-    sum->MoveTo(sums->of(), Numbered(row), {.begin = begin, .end = end});
+  if (sum->begin() != begin || sum->end() != end) sum->MoveTo(sums->of(), Numbered(row), {.begin = begin, .end = end});
   sum->AddTo(sums->of().kind == Kind::kFloat64, total);
 }
 
@@ -390,7 +390,7 @@ void History::Rollback() {
       CountDropped(row.bytes.data() + uint64_t{one.version} * stride_);
       row.partials.reset();  // they may have what is taken back
       EachSum(one.slot, [](StandingSums*, StandingSum* sum) { sum->Reset(); });
-      row.began = {};
+      began_[one.slot] = {};
       row.bytes.resize(uint64_t{one.version} * stride_);
       row.count = one.version;
       if (one.version > 0) row.newest = VersionList::Time(row.bytes.data() + uint64_t{one.version - 1} * stride_);
@@ -431,6 +431,7 @@ void History::Forget(Slot slot) {
   Row& row = rows_[slot];
   for (uint32_t i = row.gone; i < row.count; ++i) CountDropped(row.bytes.data() + uint64_t{i} * stride_);
   row = Row();
+  began_[slot] = {};
   EachSum(slot, [](StandingSums*, StandingSum* sum) { sum->Reset(); });
   settled_ = false;
 }

@@ -93,7 +93,8 @@ class History {
     if (list.count < kSumMin || sums == nullptr) {
       constexpr size_t kLine = 64, kLinesMost = 6;
       const size_t bytes = std::min(size_t{list.count} * stride_, kLine * kLinesMost);
-      for (size_t behind = 1; behind <= bytes; behind += kLine) Prefetch(list.at(list.count) - behind);
+      for (size_t behind = 1; behind < bytes; behind += kLine) Prefetch(list.at(list.count) - behind);
+      Prefetch(list.at(list.count) - bytes);
     } else if (const StandingSum* const sum = sums->Find(slot)) {
       const Row& row = rows_[slot];  // what leaves the window next
       if (sum->begin() >= row.first) Prefetch(row.bytes.data() + (sum->begin() - row.first) * stride_);
@@ -192,16 +193,16 @@ class History {
     uint64_t number = 0;
     int64_t after = 0, until = 0;  // the time of the version before it, and its own
   };
-  struct Row {
+  struct alignas(64) Row {  // a cache line: most are far away
     std::vector<uint8_t> bytes;
     uint32_t count = 0;    // of versions in `bytes`: to divide takes as long as to read a sum
     uint32_t gone = 0;     // versions at the front that are dropped, and not yet moved away
     uint32_t visible = 0;  // versions before it are hidden, or gone
     uint64_t first = 0;    // number of the version at the front
     int64_t newest = 0;    // time of the last version
-    Beginning began;       // where a window began lately; not that of a sum
     std::unique_ptr<RowPartials> partials;
   };
+  static_assert(sizeof(Row) == 64);
   struct Entry {
     Slot slot;
     uint32_t version;  // index of the appended one; kHidden
@@ -249,6 +250,7 @@ class History {
   std::vector<uint32_t> offsets_;  // of each column in a version
   std::vector<uint32_t> texts_;    // offsets of string columns behind the head
   std::vector<Row> rows_;          // by slot
+  std::vector<Beginning> began_;   // by slot: where a window began lately; not that of a sum
   std::vector<Entry> entries_;
   std::vector<Slot> older_, newer_;  // by slot: neighbours by age; kNoSlot at the ends
   Slot oldest_ = kNoSlot, newest_ = kNoSlot;

@@ -46,12 +46,12 @@ class PastRows : public ReadOnlyRows {
       reader->Add(history, row, List(*left, *history));
   }
   // Two steps that ask for what a window needs of a row.
-  void PrefetchWindow(TableId table, RowHandle row, const WindowReader& reader) const {
+  [[gnu::always_inline]] void PrefetchWindow(TableId table, RowHandle row, const WindowReader& reader) const {
     if (row >= kHandlesMax || reader.Standing(row) != nullptr) return;
     Stored(table).history()->PrefetchRow(row);
     if (const auto* const left = All(table, row)) Prefetch(left);
   }
-  void PrefetchVersions(TableId table, RowHandle row, const WindowReader& reader) const {
+  [[gnu::always_inline]] void PrefetchVersions(TableId table, RowHandle row, const WindowReader& reader) const {
     if (row >= kHandlesMax || reader.Standing(row) != nullptr) return;
     const History& history = *Stored(table).history();
     history.PrefetchVersions(row, reader.sums());

@@ -227,13 +227,13 @@ class PlannedRows {
     versions_->AddVersions(table, column, Graph().slot[row], Graph().previous[row], reader);
   }
   // Two steps that ask for what a window needs of a row.
-  void PrefetchWindow(TableId table, RowHandle row, const WindowReader&) const {
+  [[gnu::always_inline]] void PrefetchWindow(TableId table, RowHandle row, const WindowReader&) const {
     if (row >= kHandlesMax) return;
     Stored(table).history()->PrefetchRow(Graph().slot[row]);
     const Access previous = Graph().previous[row];
     if (previous != kBase) Prefetch(&versions_->left_[previous]);
   }
-  void PrefetchVersions(TableId table, RowHandle row, const WindowReader& reader) const {
+  [[gnu::always_inline]] void PrefetchVersions(TableId table, RowHandle row, const WindowReader& reader) const {
     if (row >= kHandlesMax) return;
     Stored(table).history()->PrefetchVersions(Graph().slot[row], reader.sums());
     const Access previous = Graph().previous[row];
