@@ -37,7 +37,7 @@ def run(scale: Scale) -> Report:
     events = scale.count(5_120 if scale.quick else 10_240)
     knobs = Ledger(events, scale.count(10_000), cost=cost_of("branchy", COST_US))
     phases = Phases(knobs, warm_up=1 + scale.learning_batches, batches=scale.pick(full=16, quick=4, tiny=2))
-    repeats = scale.pick(full=6, quick=4, tiny=2)
+    repeats = scale.pick(full=10, quick=4, tiny=2)
     with ProgressBar(repeats * len(phases)) as bar:
         streams = [_stream(phases, names, bar) for _ in range(repeats)]
     result = _Result(phases, knobs.events, streams)
