@@ -4,9 +4,12 @@
 #include <algorithm>
 #include <atomic>
 #include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <ctime>
 #include <memory>
 #include <numeric>
 #include <stdexcept>
+#include <thread>
 #include <vector>
 
 namespace morphspark {
@@ -105,6 +108,31 @@ BOOST_AUTO_TEST_CASE(pools_come_and_go_idle_or_used) {
     used.For(8, 1, [&](int64_t, int64_t) { ++calls; });
     BOOST_REQUIRE_EQUAL(calls.load(), 8);
   }
+}
+
+// Jobs come when workers are awake, fall asleep, or sleep.
+BOOST_AUTO_TEST_CASE(no_pause_between_jobs_is_too_long_or_too_short) {
+  ThreadPool pool(3);
+  for (int round = 0; round < 600; ++round) {
+    std::atomic<int> calls{0};
+    const auto slow = std::chrono::microseconds(round % 7 == 0 ? round % 250 : 0);  // the caller may fall asleep, too
+    pool.For(3, 1, [&](int64_t begin, int64_t) {
+      if (begin == 0) std::this_thread::sleep_for(slow);
+      ++calls;
+    });
+    BOOST_REQUIRE_EQUAL(calls.load(), 3);
+    std::this_thread::sleep_for(std::chrono::microseconds(round % 200));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_pool_at_rest_needs_no_processor) {
+  const auto processor_ms = [] { return 1e3 * static_cast<double>(std::clock()) / CLOCKS_PER_SEC; };
+  ThreadPool pool(4);
+  pool.For(8, 1, [](int64_t, int64_t) {});
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  const double before = processor_ms();
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  BOOST_TEST(processor_ms() - before < 60);  // three that stay awake would need 300 at least
 }
 
 BOOST_AUTO_TEST_CASE(two_pools_work_at_the_same_time) {
