@@ -5,6 +5,9 @@ around a bad batch works without importing anything from here. Messages name wha
 what was expected, and what to do.
 """
 
+import difflib
+from collections.abc import Iterable
+
 
 class MorphsparkError(Exception):
     """Base of all errors raised by morphspark."""
@@ -44,3 +47,9 @@ class StateError(MorphsparkError, OSError):
 
 class FencedError(MorphsparkError, RuntimeError):
     """Another writer has taken over the state directory; this engine stopped and changed nothing."""
+
+
+def did_you_mean(given: object, known: Iterable[str]) -> str:
+    """The end of a message about a name that is not known; empty if none is near."""
+    near = difflib.get_close_matches(str(given), list(known), n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from .errors import ConfigError
+from .errors import ConfigError, did_you_mean
 
 # In the order of csrc/execute/strategy.h.
 SCHEMES = ("serial", "explore", "lock", "mvlk", "pat", "tstream", "nested", "nolock")
@@ -68,18 +68,27 @@ def name_of(strategy: tuple[int, ...]) -> str:
     return _NAMES[Strategy(*strategy)]
 
 
+_SPACE = (
+    f"{'|'.join(EXPLORATIONS)} / f-schedule|c-schedule|t-schedule / {'|'.join(ABORTS)} (v-schedule with s-explore-bfs)"
+)
+
+
 def check(strategy: object) -> None:
     """Fail unless it is a strategy by its form; whether transactions have the names in it is not known here."""
     if not isinstance(strategy, Mapping):
         if strategy not in NAMES:
-            raise ConfigError(f"strategy={strategy!r}: expected one of {', '.join(NAMES)}, or one for each transaction")
+            words = ", ".join(name for name in NAMES if "/" not in name)
+            raise ConfigError(
+                f"strategy={strategy!r}: expected one of {words}, or {_SPACE}, or one of these for each transaction"
+                + did_you_mean(strategy, NAMES)
+            )
         return
     points = [name for name in FIXED if "/" in name]
     for transaction, one in strategy.items():
         if one not in points:
             raise ConfigError(
-                f"strategy of {transaction!r}: {one!r} can't be one of several in a batch; "
-                f"expected one of {', '.join(points)}"
+                f"strategy of {transaction!r}: {one!r} can't be one of several in a batch; expected {_SPACE}"
+                + did_you_mean(one, points)
             )
 
 

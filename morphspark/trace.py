@@ -9,7 +9,6 @@ Python value was carried out of a body.
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import itertools
 import os
@@ -23,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from . import infer, types
-from .errors import TraceError
+from .errors import TraceError, did_you_mean
 from .expr import Method, Traced, Value, constant, refuses_operators
 from .program import (
     Column,
@@ -84,8 +83,7 @@ def check_name(name: Any, what: str) -> str:
 def unknown_name(name: str, what: str, known: Iterable[str]) -> str:
     """The words for a name that is not there, with the nearest one that is."""
     known = list(known)
-    near = difflib.get_close_matches(str(name), known, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
+    hint = did_you_mean(name, known)
     shown = ", ".join(known[:20]) + (", …" if len(known) > 20 else "")
     return f"{what} has no column {name!r}{hint} (columns: {shown or 'none'})"
 
