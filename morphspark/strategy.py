@@ -59,7 +59,7 @@ WHY = (
     "the strategy can't run transactions like these",
     "too little work to be worth a choice",
     "to learn what planning costs on this machine",
-    "windows and computed keys need whole transactions as units",
+    "windows, computed keys and functions need whole transactions as units",
 )
 _NAMES = {**{strategy: name for name, strategy in reversed(FIXED.items())}, NESTED: "nested", NOLOCK: "nolock"}
 

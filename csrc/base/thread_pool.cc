@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <stdexcept>
+#include <string>
+#include <system_error>
 
 namespace morphspark {
 namespace {
@@ -9,7 +12,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kBetweenCalls = std::chrono::milliseconds(10);  // of a caller that waits
-constexpr auto kAwake = std::chrono::microseconds(100);        // a wake-up and a half, measured
+constexpr auto kAwake = std::chrono::microseconds(100);        // most pauses inside a batch are shorter
 
 // Waits a moment for what others are about to do; false: they have not. Others may have the processor meanwhile.
 template <class Test>
@@ -28,10 +31,19 @@ bool Soon(Test test) {
 }  // namespace
 
 ThreadPool::ThreadPool(int threads) {
-  for (int i = 1; i < threads; ++i) workers_.emplace_back([this] { Work(); });
+  try {
+    for (int i = 1; i < threads; ++i) workers_.emplace_back([this] { Work(); });
+  } catch (const std::system_error& error) {
+    const std::string started = std::to_string(workers_.size());
+    Stop();  // those that are there must end before they are forgotten
+    throw std::runtime_error("the system gives no more threads: " + std::string(error.what()) + " after " + started +
+                             " of " + std::to_string(threads - 1) + "; use fewer, Config(threads=…)");
+  }
 }
 
-ThreadPool::~ThreadPool() {
+ThreadPool::~ThreadPool() { Stop(); }
+
+void ThreadPool::Stop() {
   {
     std::lock_guard lock(mutex_);
     stopping_ = true;

@@ -46,6 +46,7 @@ class ThreadPool {
   };
 
   void Work();
+  void Stop();
   void Join(const std::function<void()>& waiting);
   static void RunChunks(Job* job);
 

@@ -48,6 +48,7 @@ class Sample {
     uint64_t name = 0;  // table and slot, and 1
     uint32_t met = 0;
     uint32_t last = 0;     // number of the transaction that met it last
+    uint32_t meeting = 0;  // which of its rows it was
     uint32_t writer = 0;   // number of the transaction that wrote it last; 0: none
     uint32_t chain = 0;    // that the write belongs to
     uint32_t chained = 0;  // accesses of its chain
@@ -115,10 +116,11 @@ class Sample {
       one.name = name;
       if (one.last == number) {
         alias = true;
-        std::ranges::find(met_, place, &Met::place)->writes |= use.writes;
+        met_[one.meeting].writes |= use.writes;
         return;
       }
       one.last = number;
+      one.meeting = static_cast<uint32_t>(met_.size());
       ++one.met;
       ++count_[number_of_use];
       waiting_[number_of_use] += one.writer != 0;
@@ -218,8 +220,7 @@ class Sample {
       if (types_[type + 1] > 0 && LaneMachine::CanRun(codes[type]))
         found_.lanes += static_cast<double>(types_[type + 1]) / static_cast<double>(found_.sample);
     }
-    found_.may_cut = std::ranges::none_of(
-        codes, [](const TransactionCode& one) { return one.computes_keys || !one.windows.empty(); });
+    found_.may_cut = input_.code.may_cut();
     if (found_.accesses == 0) return;
     const auto share = [&](auto part) { return static_cast<double>(part) / static_cast<double>(found_.accesses); };
     found_.same_row = share(most);

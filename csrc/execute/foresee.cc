@@ -8,8 +8,9 @@ namespace morphspark {
 
 bool Foreseer::CanLook(const Code& code) {
   const auto computes = [](const TransactionCode& one) { return one.computes_keys; };
-  const auto opaque = [](const TransactionCode& one) {
-    return one.computes_keys && one.foresight->instructions.empty();
+  const bool calls = code.calls_functions();
+  const auto opaque = [&](const TransactionCode& one) {
+    return one.computes_keys && (one.foresight->instructions.empty() || (calls && one.foresight->reads));
   };
   return std::ranges::any_of(code.transactions, computes) && std::ranges::none_of(code.transactions, opaque);
 }

@@ -14,7 +14,8 @@ namespace morphspark {
 
 class Foreseer {
  public:
-  // Some transaction computes keys, and all that do can be looked into.
+  // Some transaction computes keys, and all that do can be looked into. Not where keys depend on rows and there are
+  // functions of the user's: what was foreseen may be wrong, and then others have met what never is one by one.
   static bool CanLook(const Code& code);
 
   // Of the transactions at positions [begin, end). `context` has slots for rows. New keys get slots, behind the door.

@@ -276,9 +276,9 @@ void PlannedRun::Explore(const Strategy& strategy, const Input& input, ThreadPoo
   };
 
   // Who roams must find everything before it settled. A window depends on all writes of its rows that are before it,
-  // and with operations as units one of them may be taken back that only a later one has read. So nothing runs in
-  // parts.
-  const bool whole = !graph_.roamers.empty() || graph_.reads_windows;
+  // and with operations as units one of them may be taken back that only a later one has read. A function may not bear
+  // what is taken back. So nothing runs in parts.
+  const bool whole = !graph_.roamers.empty() || graph_.reads_windows || input.plan.code.calls_functions();
   if (whole && RunsInParts(strategy, input.nested)) report->why = static_cast<uint32_t>(Why::kWhole);
   if (whole && (strategy.scheme == Scheme::kTstream || strategy.cuts())) {
     report->strategy = InWhole(strategy);

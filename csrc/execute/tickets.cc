@@ -98,8 +98,9 @@ class Tickets : public Explorer {
       if (graph_.flags[access] & Graph::kHole) continue;
       Lock* const lock = LockOf(access);
       const bool writes = scheme_ == Scheme::kPat || (graph_.flags[access] & Graph::kWrites);
-      // A partition may hold several rows of the transaction.
-      if (std::ranges::find(*tickets, lock, &Ticket::lock) == tickets->end()) Draw(lock, writes, tickets);
+      // A partition may hold several rows of the transaction; partitions are few.
+      const bool drawn = scheme_ == Scheme::kPat && std::ranges::find(*tickets, lock, &Ticket::lock) != tickets->end();
+      if (!drawn) Draw(lock, writes, tickets);
     }
   }
 

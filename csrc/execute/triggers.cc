@@ -4,6 +4,7 @@
 #include <limits>
 #include <numeric>
 
+#include "base/saturating.h"
 #include "state/row_columns.h"
 
 namespace morphspark {
@@ -19,11 +20,6 @@ int64_t NextMultiple(int64_t time, int64_t period) {
 }
 
 bool IsMultiple(int64_t time, int64_t period) { return time % period == 0; }
-
-int64_t Plus(int64_t time, int64_t span) {
-  int64_t result;
-  return __builtin_add_overflow(time, span, &result) ? kForever : result;
-}
 
 ColumnBuffers Words(const std::vector<int64_t>& words) {
   ColumnBuffers column;

@@ -237,6 +237,14 @@ struct Code {
   bool uses_windows() const {
     return std::ranges::any_of(transactions, [](const TransactionCode& one) { return !one.windows.empty(); });
   }
+  bool calls_functions() const { return !functions.empty(); }
+  // May transactions run in parts? They read what may be taken back, which these can't bear: a window depends on many
+  // writes, a key tells which rows are read at all, and a function that meets a value which one by one never is may
+  // never end.
+  bool may_cut() const {
+    const auto computes = [](const TransactionCode& one) { return one.computes_keys; };
+    return !calls_functions() && !uses_windows() && std::ranges::none_of(transactions, computes);
+  }
 
   // Reads the encoding of lower.py. `tables` are those that the program will run on.
   static Status Decode(std::span<const int64_t> words, std::vector<std::string> strings,

@@ -103,7 +103,7 @@ class Slicer {
 };
 
 bool ReadsVersions(Op op) { return op == Op::kWindow || op == Op::kWindowOfRows; }
-bool DependsOnMore(Op op) { return verify::TakesRow(op) || op == Op::kCall; }
+bool IsCall(Op op) { return op == Op::kCall; }
 
 }  // namespace
 
@@ -119,7 +119,8 @@ Foresight FindForesight(const Code& code, const TransactionCode& transaction,
   } catch (const verify::Refused&) {
     return {};  // it relies on something that was left out
   }
-  return {std::move(sliced.instructions), !slicer.Keeps(DependsOnMore)};
+  const bool reads = slicer.Keeps(verify::TakesRow), calls = slicer.Keeps(IsCall);
+  return {.instructions = std::move(sliced.instructions), .reads = reads, .exact = !reads && !calls};
 }
 
 }  // namespace morphspark

@@ -17,7 +17,8 @@ namespace morphspark {
 
 struct Foresight {
   std::vector<Instruction> instructions;  // empty: nobody can tell
-  bool exact = false;                     // the keys depend on the event alone
+  bool reads = false;                     // the keys depend on rows
+  bool exact = false;                     // the keys depend on the event alone, and on no function
 };
 
 Foresight FindForesight(const Code& code, const TransactionCode& transaction, std::span<const TableSpec* const> tables);

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/decimal.h"
+#include "base/saturating.h"
 
 namespace morphspark {
 namespace {
@@ -21,13 +22,12 @@ void WindowReader::Begin(const WindowCode& window, History* history, uint32_t of
   window_code_ = &window;
   offset_ = offset;
   now_ = now;
-  constexpr int64_t kBeforeAllTime = std::numeric_limits<int64_t>::min();
   if (window.by == WindowBy::kRows)
-    start_ = kBeforeAllTime;
+    start_ = std::numeric_limits<int64_t>::min();
   else if (window.by == WindowBy::kSince)
     start_ = since;
   else
-    start_ = now < kBeforeAllTime + window.size ? kBeforeAllTime : now - window.size;
+    start_ = Minus(now, window.size);
   ranges_.clear();
   met_.Begin(rows > 1 ? rows : 0);
   sums_ = sums_up() && !recompute_ ? history->SumsOf(Moving(offset), worker_) : nullptr;

@@ -6,20 +6,12 @@
 #include <mutex>
 #include <new>
 
+#include "base/saturating.h"
+
 namespace morphspark {
 namespace {
 
 constexpr uint64_t kStringsCompactBytes = 64 * 1024;
-
-int64_t Minus(int64_t time, int64_t span) {
-  int64_t result;
-  return __builtin_sub_overflow(time, span, &result) ? std::numeric_limits<int64_t>::min() : result;
-}
-
-int64_t Plus(int64_t time, int64_t span) {
-  int64_t result;
-  return __builtin_add_overflow(time, span, &result) ? std::numeric_limits<int64_t>::max() : result;
-}
 
 }  // namespace
 
@@ -225,9 +217,10 @@ uint32_t History::AddSum(StandingSums* sums, Slot slot, const VersionList& newer
   while (past > 0 && VersionList::Time(newer.at(past - 1)) >= end) --past;
   while (past < newer.count && VersionList::Time(newer.at(past)) < end) ++past;
   const uint64_t last = past > 0 ? split + past : base + (row.newest < end ? list.count : list.Before(end));
-  const bool stays = at.after < start && start <= at.until && at.begin >= base && at.end == last;
   const bool more = last < split + newer.count;
-  if (!stays || (more && end > at.next)) {
+  const bool begins = at.after < start && start <= at.until && at.begin >= base;
+  const bool ends = at.end == last && (end <= at.next || !more);
+  if (!begins || !ends) {
     NumberedVersions versions = Numbered(row);
     versions.split = split;
     versions.newer = newer.first;
@@ -239,7 +232,7 @@ uint32_t History::AddSum(StandingSums* sums, Slot slot, const VersionList& newer
     if (!known || start <= began.after || start > began.until) began = FindBeginning(row, list, newer, start, at.begin);
     if (began.number >= last) return 0;
     StandingSum::Place to{began.number, last, began.after, began.until, at.last, at.next};
-    if (at.end != last || end > at.next) {  // behind the last version nothing is known: the next may be of any time
+    if (!ends) {  // behind the last version nothing is known: the next may be of any time
       to.last = time(last - 1);
       to.next = more ? time(last) : to.last;
     }

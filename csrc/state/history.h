@@ -80,7 +80,7 @@ class History {
   // Of what a batch has left.
   [[gnu::always_inline]] void PrefetchNewer(Slot slot, const StandingSums* sums, const VersionList& newer) const {
     uint64_t at = 0;
-    if (const StandingSum* const sum = sums != nullptr ? sums->Find(slot) : nullptr) {
+    if (const StandingSum* const sum = slot < rows_.size() && sums != nullptr ? sums->Find(slot) : nullptr) {
       const Row& row = rows_[slot];
       const uint64_t split = row.first + row.count;
       at = sum->end() < split ? 0 : std::min<uint64_t>(sum->end() - split, newer.count);

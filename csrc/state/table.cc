@@ -196,11 +196,12 @@ void Table::Undo() {
 }
 
 void Table::LeaveVersions(int64_t time) {
+  std::ranges::sort(deleted_);
   for (uint64_t at = log_.size() - uint64_t{log_next_ - transaction_begin_} * version_bytes_; at < log_.size();
        at += version_bytes_) {
     VersionHead head;
     std::memcpy(&head, log_.data() + at, sizeof(head));
-    const bool cut = !deleted_.empty() && std::ranges::find(deleted_, head.slot) != deleted_.end();
+    const bool cut = std::ranges::binary_search(deleted_, head.slot);
     if (cut) history_->Hide(head.slot);
     if (!Exists(head.slot)) continue;
     uint8_t* const columns = history_->Append(head.slot, time, transaction_);

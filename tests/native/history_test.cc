@@ -154,6 +154,58 @@ BOOST_AUTO_TEST_CASE(partial_aggregates_are_those_of_the_versions) {
   BOOST_TEST(rows.history.Validate());
 }
 
+class LongRow : public Rows {
+ public:
+  static constexpr int64_t kSpan = 1'000, kVersions = 60;  // at 0, 10, 20, …
+  static_assert(kVersions >= History::kSumMin);
+
+  LongRow() : Rows(Spec(kSpan, 0)), sums(history.SumsOf({history.offset(0), Kind::kFloat64, 0, kSpan}, 0)) {
+    for (int64_t i = 0; i < kVersions; ++i) Put(0, 10 * i, 1.0);
+    history.Commit(10 * kVersions, true);
+  }
+  uint32_t Count(int64_t end) {
+    Total total;
+    return history.AddSum(sums, 0, {}, end - kSpan, end, &total);
+  }
+  bool Stands(int64_t end) const { return sums->Find(0)->Stands(end - kSpan, end); }
+
+  StandingSums* const sums;
+};
+
+BOOST_AUTO_TEST_CASE(a_sum_stands_between_the_versions_at_its_ends) {
+  LongRow row;
+  BOOST_TEST(row.Count(405) == 41);
+  for (int64_t end : {399, 400}) BOOST_TEST(!row.Stands(end));
+  for (int64_t end : {401, 405, 410}) BOOST_TEST(row.Stands(end));
+  BOOST_TEST(!row.Stands(411));
+  // Behind the last version nothing is known.
+  BOOST_TEST(row.Count(700) == LongRow::kVersions);
+  BOOST_TEST(!row.Stands(700));
+  row.Put(0, 700, 1.0);
+  BOOST_TEST(row.Count(700) == LongRow::kVersions);
+  BOOST_TEST(row.Stands(700));
+  // What is taken back, or deleted, takes it along.
+  row.history.Rollback();
+  BOOST_TEST(!row.Stands(700));
+  BOOST_TEST(row.Count(405) == 41);
+  row.history.Hide(0);
+  BOOST_TEST(!row.Stands(405));
+  BOOST_TEST(row.Count(405) == 0);
+}
+
+// It may lie in a block of sums with one that is there; the address sanitizer tells if more than that is looked at.
+BOOST_AUTO_TEST_CASE(a_row_that_is_new_can_be_asked_for) {
+  LongRow row;
+  BOOST_TEST(row.Count(405) == 41);
+  const uint8_t version[64] = {};
+  for (Slot slot : {Slot{0}, Slot{1}, Slot{15}, Slot{16}, kNoSlot}) {
+    row.history.PrefetchRow(slot);
+    row.history.PrefetchVersions(slot, row.sums);
+    row.history.PrefetchNewer(slot, row.sums, {version, 1, row.history.stride()});
+  }
+  BOOST_TEST(row.history.Validate());
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace morphspark
