@@ -114,8 +114,10 @@ def apps(draw: Any) -> m.AppModel:
 
 
 class AppMaker:
-    def __init__(self, choose: Chooser):
+    def __init__(self, choose: Chooser, parts: bool = False):
         self.choose = choose
+        self.parts = parts  # its transactions may run in parts: no windows, no functions, no keys that state tells
+        self.elements: set[str] = set()  # names of elements of lists
         self.tables: tuple[m.TableModel, ...] = ()
         self.names: list[tuple[str, Type]] = []  # bound names in scope
         self.handles: list[m.RowOf] = []
@@ -249,6 +251,7 @@ class AppMaker:
         lists = self.lists()
         names, handles = list(self.names), list(self.handles)
         bound = tuple(self.bind(one.type.element) for one in lists)
+        self.elements.update(bound)
         body = self.body(depth - 1, 1 + self.choose.below(3))
         self.names, self.handles = names, handles
         return m.Each(lists, bound, body)
@@ -275,7 +278,7 @@ class AppMaker:
         handles = [one for one in self.handles if one.table == table.name]
         if handles and not plain and self.choose.maybe(2):
             return self.choose.pick(handles)
-        if self.choose.maybe(6):
+        if not self.parts and self.choose.maybe(6):
             return m.RowOf(table.name, self.key(table), among=self.among(table))
         return m.RowOf(table.name, self.key(table, plain))
 
@@ -303,12 +306,12 @@ class AppMaker:
 
     def key_part(self, kind: Type, plain: bool) -> m.Expr:
         choose = self.choose
-        bound = [one for one in self.names if one[1] == kind]
+        bound = [one for one in self.names if one[1] == kind and (not self.parts or one[0] in self.elements)]
         if bound and choose.maybe(3):
             return m.Var(*reversed(choose.pick(bound)))
         if choose.maybe(4):
             return m.Const(kind, choose.pick(KEYS[kind][:3]))
-        if not plain and choose.maybe(8):
+        if not plain and not self.parts and choose.maybe(8):
             return self.expr(kind, 1)
         return m.Col(kind, choose.pick([name for name, one in KEY_COLUMNS.items() if one == kind]))
 
@@ -360,6 +363,8 @@ class AppMaker:
         return self.column(kind)
 
     def window(self, kind: Type) -> m.Expr | None:
+        if self.parts:
+            return None
         choose = self.choose
         table = choose.pick(self.tables)
         possible = [
@@ -453,6 +458,8 @@ class AppMaker:
 
     def call(self, kind: Type, depth: int) -> m.Expr | None:
         """A user function that gives this type."""
+        if self.parts:
+            return None
         found = [
             (name, part, one)
             for name, one in functions.FUNCTIONS.items()
@@ -633,9 +640,10 @@ class Story:
 
 
 @st.composite
-def stories(draw: Any, sizes: tuple[int, ...] = (1, 8, 12, 5, 16, 9, 6, 0)) -> Story:
+def stories(draw: Any, sizes: tuple[int, ...] = (1, 8, 12, 5, 16, 9, 6, 0), parts: bool = False) -> Story:
+    """`parts`: of an app whose transactions may run in parts, so that every strategy runs as it is asked for."""
     choose = Chooser(draw)
-    app = AppMaker(choose).app()
+    app = AppMaker(choose, parts).app()
     untyped = choose.maybe(6)
     schedules = some_schedules(random.Random(draw(st.integers(0, 2**32))), [one.name for one in app.transactions])
     limit = choose.pick((4096, 60))  # strings that double with each event reach any limit
