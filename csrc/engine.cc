@@ -267,13 +267,15 @@ void Engine::Look(const EpochInput& input, const Order& order, int64_t draw_max,
   // will roam.
   const bool fires = std::ranges::any_of(
       code.transactions, [](const TransactionCode& one) { return one.is_trigger && !one.windows.empty(); });
-  const bool whole = graph.reads_windows || fires || (!graph.roamers.empty() && !Foreseer::CanLook(code));
+  const bool whole =
+      graph.reads_windows || fires || code.calls_functions() || (!graph.roamers.empty() && !Foreseer::CanLook(code));
   Adviser::Advice& advice = explanation->advice;
   if (whole && RunsInParts(advice.strategy, input.nested)) {
     advice.why = Why::kWhole;
     advice.strategy = InWhole(advice.strategy);
   }
-  if (order.running > draw_max) return;
+  constexpr Access kDrawnMost = 512;  // nobody can read more
+  if (order.running > draw_max || graph.accesses() > kDrawnMost) return;
   for (Task task = 0; task < graph.tasks; ++task) {
     explanation->types.push_back(task < order.keyed ? transactions_[order.Row(task)] : kUnmatched);
     explanation->alone.push_back(graph.roams(task));

@@ -92,7 +92,8 @@ class Engine {
   Status Apply(TableId table, std::span<const ColumnView> keys, std::span<const ColumnView> values,
                const ColumnView* deleted = nullptr, std::span<const ColumnView> versions = {});
   Status Execute(const EpochInput& input, EpochResult* result);
-  // Plans the epoch and looks at its graph; changes nothing. Epochs of at most `draw_max` rows are drawn.
+  // Plans the epoch and looks at its graph; changes nothing. Epochs of at most `draw_max` rows are drawn,
+  // if they are short.
   Status Explain(const EpochInput& input, int64_t draw_max, EpochExplanation* explanation);
   // The rows of a table that the executed epoch changed: key parts, value columns, of a table that keeps versions what
   // else they have (version_columns.h), and a bit for each deleted row.

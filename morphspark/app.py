@@ -139,7 +139,7 @@ class App:
         """
         return self._trigger("every", period, window, each, "@app.every(…)")
 
-    def session(self, gap: Any, each: Table) -> Callable[[Callable[[Any], Any]], Callable[[Any], Any]]:
+    def session(self, gap: Any, each: Table | None = None) -> Callable[[Callable[[Any], Any]], Callable[[Any], Any]]:
         """Decorate a transaction that runs for a row of `each` when nothing was written to it for the gap."""
         return self._trigger("session", gap, None, each, "@app.session(…)")
 

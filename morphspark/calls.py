@@ -117,7 +117,9 @@ def moment_of(ts: Any, clock: Type | None) -> int:
     if isinstance(ts, datetime.datetime) and clock in (types.TIMESTAMP, types.NULL):
         return microseconds(ts)
     if not isinstance(ts, bool) and hasattr(ts, "__index__") and clock in (types.INT64, types.TIMESTAMP, types.NULL):
-        return operator.index(ts)
+        if -(2**63) <= operator.index(ts) < 2**63:
+            return operator.index(ts)
+        raise ConfigError(f"advance({ts!r}): beyond what an int64 order column can say")
     wanted = "a datetime, or microseconds since 1970" if clock == types.TIMESTAMP else "a whole number"
     if clock not in (types.INT64, types.TIMESTAMP, types.NULL):
         raise ConfigError(f"advance(ts): the first order column is {clock}, which does not tell how much time passes")

@@ -25,7 +25,7 @@ from .durable.journal import CommandLog, Executed
 from .durable.workers import Task, Workers
 from .errors import ClosedError, EpochError
 from .explain import Explanation
-from .metrics import breakdown, main_strategy
+from .metrics import breakdown, main_strategy, parts
 from .opened import Committed, after
 from .results import PartResults, result_table
 
@@ -230,6 +230,7 @@ class Engine(Between):
 
     def _measure(self, epoch: int, batch: Batch, outcome: Outcome, clock: _Clock, log: str) -> None:
         rows, size = self._core.state_size()
+        batches = [{**one, "parts": parts(one)} for one in outcome.batches]
         self.metrics.add(
             {
                 "epoch": epoch,
@@ -245,9 +246,9 @@ class Engine(Between):
                 "total_ms": clock.total_ms(),
                 **clock.laps_ms,
                 **{f"core_{stage}_ms": seconds * 1e3 for stage, seconds in outcome.seconds.items()},
-                **breakdown(outcome.batches),
+                **breakdown(batches),
                 "python": dict(outcome.python),
-                "batches": list(outcome.batches),
+                "batches": batches,
             }
         )
 

@@ -9,6 +9,7 @@ from typing import Any
 
 EPOCHS_KEPT = 10_000
 TICKET_SCHEMES = ("lock", "mvlk", "pat")
+PARTS = ("useful_ms", "sync_ms", "lock_ms", "construct_ms", "explore_ms", "abort_ms")
 
 
 class Metrics:
@@ -46,34 +47,45 @@ def main_strategy(batches: Sequence[Mapping[str, Any]]) -> str:
     return max(events, key=events.__getitem__, default="serial")
 
 
-def breakdown(batches: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Where the threads' time went, and what the graph took.
+def parts(batch: Mapping[str, Any]) -> dict[str, float]:
+    """Where the threads' time went in a batch.
 
-    The six parts are times of threads, added up over those of a batch: one with `serial`, else all.
-    Together they are each batch's time on the clock × its threads.
+    The six parts are times of threads, added up over those of the batch: one with `serial`, else all.
+    Together they are its time on the clock × its threads.
 
-    useful     inside transactions; with Config(observe=False) what exploring took is in it
+    useful     inside transactions, also what is taken back; with Config(observe=False) what exploring took is in it
     sync       waiting for a barrier, for what another thread does, or for its end
-    lock       waiting for a ticket of the ordered schemes
+    lock       waiting for a ticket of the ordered schemes, whatever for
     construct  planning, building units, installing versions; who has nothing to do meanwhile is counted, too
-    explore    finding the next unit
-    abort      taking back and running again, and waiting for that
+    explore    finding the next unit; drawing tickets
+    abort      running again what read something that was taken back, and waiting for that
     """
-    sums = dict.fromkeys(("useful_ms", "sync_ms", "lock_ms", "construct_ms", "explore_ms", "abort_ms"), 0.0)
+    found = dict.fromkeys(PARTS, 0.0)
+    if batch["strategy"] == "serial":
+        return {**found, "useful_ms": batch["measured_ms"]}
+    threads = batch["threads"]
+    waiting = min(batch["waiting_ms"], batch["explore_ms"] * threads)
+    working = batch["explore_ms"] * threads - waiting
+    useful = min(batch["useful_ms"] or working, working)
+    return {
+        **found,
+        "useful_ms": useful,
+        "explore_ms": working - useful,
+        "lock_ms" if batch["strategy"] in TICKET_SCHEMES else "sync_ms": waiting,
+        "abort_ms": batch["redo_ms"] * threads,
+        "construct_ms": (batch["measured_ms"] - batch["explore_ms"] - batch["redo_ms"]) * threads,
+    }
+
+
+def breakdown(batches: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """The parts of all batches of an epoch, and what their graphs took."""
+    sums = dict.fromkeys(PARTS, 0.0)
     sums.update(plan_operations=0, plan_ms=0.0, graph_bytes=0, version_bytes=0, peak_bytes=0)
     for one in batches:
+        for name, time_ms in one["parts"].items():
+            sums[name] += time_ms
         if one["strategy"] == "serial":
-            sums["useful_ms"] += one["measured_ms"]
             continue
-        threads = one["threads"]
-        waiting = min(one["waiting_ms"], one["explore_ms"] * threads)
-        working = one["explore_ms"] * threads - waiting
-        useful = min(one["useful_ms"] or working, working)
-        sums["useful_ms"] += useful
-        sums["explore_ms"] += working - useful
-        sums["lock_ms" if one["strategy"] in TICKET_SCHEMES else "sync_ms"] += waiting
-        sums["abort_ms"] += one["redo_ms"] * threads
-        sums["construct_ms"] += (one["measured_ms"] - one["explore_ms"] - one["redo_ms"]) * threads
         sums["plan_operations"] += one["operations"]
         sums["plan_ms"] += one["plan_ms"]
         for name in ("graph_bytes", "version_bytes"):

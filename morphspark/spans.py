@@ -76,7 +76,7 @@ def parse_rows(given: Any, what: str) -> Span:
 
 def _positive(span: Span, given: Any, what: str) -> Span:
     if not 0 < span.size <= _INT64_MAX // 4:
-        raise SpanError(f"{what}: {given!r} is not a span; it must be more than nothing, and fit int64")
+        raise SpanError(f"{what}: {given!r} is not a span; it must be more than nothing, and less than 2^61")
     return span
 
 

@@ -35,6 +35,11 @@ class Window(Traced):
     def __init__(self, tracer: Tracer, table: TableSpec, operands: tuple[Value, ...], span: Span):
         self._tracer, self._table, self._operands, self._span = tracer, table, operands, span
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in self.__slots__:
+            raise trace_error(f"a window is only read; write to the row: {self._table.name}[…].{name} = …")
+        object.__setattr__(self, name, value)
+
     def __getattr__(self, name: str) -> WindowColumn:
         if name.startswith("__"):
             raise AttributeError(name)
@@ -128,6 +133,10 @@ def _span(tracer: Tracer, table: TableSpec, span: Any, rows: Any, what: str) -> 
     if (span is None) == (rows is None):
         raise trace_error(
             f"{what} takes a span ('5 min', or 300 for an int64 order column), or rows=100; one of the two"
+        )
+    if isinstance(span, Value) or isinstance(rows, Value):
+        raise trace_error(
+            f"{what}: a span belongs to the program and can't differ from event to event; give a constant"
         )
     if isinstance(span, Firing):
         if table.retain is None and span._trigger.kind == "session":

@@ -1,15 +1,9 @@
 """`morphspark bench breakdown`: where the execute stage's time goes, and how fast planning is.
 
-    useful      accesses to state and user functions
-    sync        waiting: for barriers, for admission, for others' results
-    lock        inserting and taking locks
-    construct   planning: the graph and what goes with it
-    explore     looking for something to do
-    abort       what was done in vain, and undoing it
-
-Streaming Ledger; milliseconds of all threads together (the parts add up to the time on the clock × threads), with every
-unit timed, which slows small ones down. Planning is measured on one thread at C = 0, with nothing timed: from resolved
-slots to the graph of operations with all its edges, and to that of whole transactions.
+Streaming Ledger. The six parts are those of `morphspark.metrics.parts`: milliseconds of all threads together, which add
+up to the time on the clock × threads. Every unit is timed, which slows small ones down. Planning is measured on one
+thread at C = 0, with nothing timed: from resolved slots to the graph of operations with all its edges, and to that of
+whole transactions.
 """
 
 from __future__ import annotations
