@@ -7,19 +7,23 @@ from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-EPOCHS_KEPT = 10_000
+EPOCHS_KEPT, BATCHES_KEPT = 1_000, 4_000  # a batch takes some kilobytes
 TICKET_SCHEMES = ("lock", "mvlk", "pat")
 PARTS = ("useful_ms", "sync_ms", "lock_ms", "construct_ms", "explore_ms", "abort_ms")
 
 
 class Metrics:
-    """One record (a dict) per epoch, the newest last; only the last ten thousand are kept."""
+    """One record (a dict) per epoch, the newest last: of the last thousand, fewer where they had many batches."""
 
     def __init__(self) -> None:
-        self._records: deque[dict[str, Any]] = deque(maxlen=EPOCHS_KEPT)
+        self._records: deque[dict[str, Any]] = deque()
+        self._batches = 0  # of all records
 
     def add(self, record: dict[str, Any]) -> None:
         self._records.append(record)
+        self._batches += len(record["batches"])
+        while len(self._records) > 1 and (len(self._records) > EPOCHS_KEPT or self._batches > BATCHES_KEPT):
+            self._batches -= len(self._records.popleft()["batches"])
 
     def __len__(self) -> int:
         return len(self._records)

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 import morphspark as ms
+from morphspark.metrics import Metrics
 from morphspark.testing import check_canonical
 
 EVENTS = pa.table(
@@ -160,6 +161,18 @@ def test_life(ledger, opened):
                 use()
         assert engine.epoch == 1
         assert engine.metrics[0]["events"] == 4
+
+
+def test_metrics_take_no_more_and_more_memory():
+    kept = Metrics()
+    for epoch in range(3_000):
+        kept.add({"epoch": epoch, "batches": [{}]})
+    assert (len(kept), kept[0]["epoch"], kept[-1]["epoch"]) == (1_000, 2_000, 2_999)
+    for epoch in range(3_000, 3_010):
+        kept.add({"epoch": epoch, "batches": [{}] * 1_500})
+    assert [one["epoch"] for one in kept] == [3_008, 3_009]
+    kept.add({"epoch": 3_010, "batches": [{}] * 9_000})
+    assert [one["epoch"] for one in kept] == [3_010]
 
 
 def test_results_outlive_the_engine(ledger):

@@ -36,7 +36,10 @@ def levels():
 
     @app.on(kind="look")
     def look(e):
-        b[e.other].v = note(a[e.k].v)
+        level = a[e.k].v
+        b[e.other].v = ms.where(level % 2 == 0, note(level), 0)
+        with ms.when(level % 3 == 0):
+            b[e.other].v += note(-level)
 
     return app, ("take", "give", "look")
 

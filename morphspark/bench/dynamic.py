@@ -68,7 +68,7 @@ def _stream(phases: Phases, names: Sequence[str], bar: ProgressBar) -> Stream:
             for contestant in shuffled(contestants, number):
                 if number >= phases.warm_up:
                     samples[contestant.name].append(contestant.process(batch))
-                elif contestant.learns:
+                elif contestant.learns or number == phases.warm_up - 1:  # nobody begins cold
                     contestant.process(batch)
     return samples
 
