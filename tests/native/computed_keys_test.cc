@@ -15,6 +15,7 @@
 
 #include "assembler.h"
 #include "bench/work.h"
+#include "cancelling.h"
 #include "engine.h"
 #include "functions.h"
 #include "strategies.h"
@@ -154,16 +155,6 @@ Batch SlowBatch(Type type) {
   return Batch(events);
 }
 
-void Cancel(const EpochInput& input, const Strategy& strategy) {
-  Engine engine(Tables(), 2);
-  EpochResult result;
-  const Status status = engine.Execute(input, &result);
-  BOOST_TEST((status.code() == StatusCode::kCancelled), Name(strategy) + ": " + status.message());
-  if (status.ok()) engine.Rollback();
-  BOOST_TEST(RowsOf(engine).empty());
-  BOOST_TEST(engine.Validate());
-}
-
 // How many functions had been called in the end, where Ctrl-C came after so many.
 int64_t CalledUntil(int64_t calls, const Strategy& strategy) {
   Host host;
@@ -173,7 +164,7 @@ int64_t CalledUntil(int64_t calls, const Strategy& strategy) {
   EpochInput input = batch.Input(code);
   input.strategy = strategy;
   input.poll = [&] { return host.calls > calls; };
-  Cancel(input, strategy);
+  testing::Cancel(Tables(), input);
   return host.calls;
 }
 
@@ -185,21 +176,12 @@ BOOST_AUTO_TEST_CASE(looking_ahead_is_cancelled) {
 
 // All are redone one after the other, which takes longer than the first time: most of the batch is its repair.
 BOOST_AUTO_TEST_CASE(a_repair_is_cancelled) {
-  using Clock = std::chrono::steady_clock;
   const Batch batch = SlowBatch(kOwn);
   const Code code = KeysCode(nullptr, 100'000);
   for (const Strategy& strategy : kStrategies) {
     EpochInput input = batch.Input(code);
     input.strategy = strategy;
-    Engine engine(Tables(), 2);
-    EpochResult result;
-    const auto begin = Clock::now();
-    BOOST_REQUIRE(engine.Execute(input, &result).ok());
-    const auto whole = Clock::now() - begin;
-    BOOST_TEST(result.batches.at(0).redone >= kSlowEvents - 1, Name(strategy));
-    const auto most_of_it = Clock::now() + whole * 3 / 5;
-    input.poll = [=] { return Clock::now() > most_of_it; };
-    Cancel(input, strategy);
+    testing::CancelWhileRedone(Tables(), input);
   }
 }
 

@@ -17,6 +17,7 @@
 
 #include "assembler.h"
 #include "bench/work.h"
+#include "cancelling.h"
 #include "engine.h"
 #include "execute/operation_state.h"
 #include "functions.h"
@@ -297,16 +298,6 @@ std::vector<Event> SlowEvents(bool fails) {
   return events;
 }
 
-void Cancel(const Strategy& strategy, const EpochInput& input) {
-  Engine engine(Tables(), 2);
-  EpochResult result;
-  const Status status = engine.Execute(input, &result);
-  BOOST_TEST((status.code() == StatusCode::kCancelled), Name(strategy) + ": " + status.message());
-  if (status.ok()) engine.Rollback();
-  BOOST_TEST(NotesOf(engine).empty());
-  BOOST_TEST(engine.Validate());
-}
-
 BOOST_AUTO_TEST_CASE(a_batch_is_cancelled_while_it_is_explored) {
   for (const Strategy& strategy : testing::AllStrategies()) {
     if (strategy.scheme == Scheme::kExplore && strategy.abort == Abort::kLazy) continue;  // as with e-abort
@@ -316,13 +307,11 @@ BOOST_AUTO_TEST_CASE(a_batch_is_cancelled_while_it_is_explored) {
     EpochInput input = batch.Input(code);
     input.strategy = strategy;
     input.poll = [&] { return host.calls > 5; };
-    Cancel(strategy, input);
+    testing::Cancel(Tables(), input);
     BOOST_TEST(host.calls < kSlowEvents, Name(strategy));
   }
 }
 
-// All are redone, so that takes as long as the first time: the batch is run as it is, and then until most of it is
-// over.
 BOOST_AUTO_TEST_CASE(a_batch_is_cancelled_while_it_is_redone) {
   const Code code = NotesCode(nullptr);
   const Batch batch(SlowEvents(true));
@@ -331,18 +320,9 @@ BOOST_AUTO_TEST_CASE(a_batch_is_cancelled_while_it_is_redone) {
     if (one.cuts() && one.abort == Abort::kLazy) strategies.push_back(one);
   }
   for (const Strategy& strategy : strategies) {
-    using Clock = std::chrono::steady_clock;
     EpochInput input = batch.Input(code);
     input.strategy = strategy;
-    Engine engine(Tables(), 2);
-    EpochResult result;
-    const auto begin = Clock::now();
-    BOOST_REQUIRE(engine.Execute(input, &result).ok());
-    const auto whole = Clock::now() - begin;
-    BOOST_TEST(result.batches.at(0).redone >= kSlowEvents - 1, Name(strategy));
-    const auto most_of_it = Clock::now() + whole * 3 / 5;
-    input.poll = [=] { return Clock::now() > most_of_it; };
-    Cancel(strategy, input);
+    testing::CancelWhileRedone(Tables(), input);
   }
 }
 
