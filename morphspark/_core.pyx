@@ -647,6 +647,7 @@ cdef class Epoch:
                 "chunk": one.chunk,
                 "strata": one.levels,
                 "redone": one.redone,
+                "transitions": {f"T{number}": one.transition(number) for number in range(1, 7)},
                 "threads": one.workers,
                 "plan_ms": one.plan * 1e3,
                 "construct_ms": one.construct * 1e3,

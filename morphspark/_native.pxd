@@ -162,6 +162,7 @@ cdef extern from "execute/planned_run.h" namespace "morphspark" nogil:
         uint32_t why
         DecisionInputs inputs
         int64_t accesses, onlookers, dependencies, redone
+        int64_t transition(int number)
         uint32_t levels, units, chunk
         int workers
         double plan, construct, explore, waiting, useful, redo, install

@@ -171,11 +171,11 @@ def test_chains_without_cycles_depend_in_one_direction():
 
 def test_the_grid_of_regret():
     full = [entry.label for entry in grid(FULL)]
-    assert len(set(full)) == 54
+    assert len(set(full)) == 60
     quick = [entry.label for entry in QUICK.first(grid(QUICK), quick=12)]
     assert quick == full[:12]
     knobs = ("SL θ 0.2 ", "θ 0.99", "a 0.4", "C 0", "C 10", "smooth", "branchy", "T 100", "T 20480", "hot", " cyclic")
-    for knob in (*knobs, "acyclic", "l 4", "r 6", "lists", "TP"):
+    for knob in (*knobs, "a 0.9", "acyclic", "l 4", "r 6", "lists", "TP"):
         assert any(knob in label for label in quick), knob
 
 

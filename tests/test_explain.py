@@ -238,6 +238,8 @@ def test_every_strategy_reports_its_batches(name):
     assert min(parts) >= 0
     assert sum(parts) == pytest.approx(sum(one["measured_ms"] * one["threads"] for one in record["batches"]))
     assert record["aborted"] > 0 and (record["abort_ms"] > 0) == any(one["redone"] for one in record["batches"])
+    in_parts = name == "tstream" or "/f-" in name or "/c-" in name
+    assert all((sum(one["transitions"].values()) > 0) == in_parts for one in record["batches"])
     if name != "serial":
         assert record["construct_ms"] > 0 and record["plan_operations"] > 2_000
         assert record["graph_bytes"] > 0 and record["version_bytes"] > 0

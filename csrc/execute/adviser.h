@@ -9,8 +9,7 @@
 //
 //   first look     nothing is known: a few transactions in order
 //   calibration    what planning costs on this machine: a small batch, whatever may come of it; again, ever more
-//   rarely,
-//                  where nothing is planned for long
+//                  rarely, where nothing is planned for long
 //   trial          an arm that was never run, if it could win by the model (cost_model.h), the most promising first.
 //                  Relatives of an arm (another exploration, l-abort) are tried if that did well, sizes for the best
 //   again          arms that were close, and `serial` in any case, a few transactions of it; ever more rarely, the more

@@ -15,6 +15,8 @@ namespace {
 
 constexpr int64_t kSampleMax = 256;
 constexpr int64_t kSampleAccessesMax = 4096;
+// Rows of one transaction that are looked at; any more are taken for rows that nobody else uses.
+constexpr uint64_t kRowsMax = kSampleAccessesMax;
 constexpr uint32_t kNone = 0xFFFFFFFFu;
 
 class Sample {
@@ -104,11 +106,16 @@ class Sample {
       more = 0;
       EachUse(input_, code, row, [&](const SiteUse&, int64_t) { ++more; });
     }
-    MakeRoom(more);
+    MakeRoom(std::min(more, kRowsMax));
+    int64_t unmet = 0;
     EachUse(input_, code, row, [&](const SiteUse& use, int64_t index) {
       const auto number_of_use = static_cast<uint32_t>(&use - code.uses.data());
       const Slot slot = input_.slots[use.site][index];
       if (slot == kNullKey) return;
+      if (met_.size() == kRowsMax) {
+        ++unmet;
+        return;
+      }
       const uint64_t name = (uint64_t{use.table} << 32 | slot) + 1;
       const uint32_t place = Place(name);
       Row& one = rows_[place];
@@ -127,7 +134,8 @@ class Sample {
       met_.push_back({place, number_of_use, use.writes});
     });
     if (met_.empty()) return;
-    const auto own = static_cast<int64_t>(met_.size());
+    const auto own = static_cast<int64_t>(met_.size()) + unmet;
+    unmet_ += unmet;
     int64_t waits = 0;
     for (int64_t one : waiting_) waits += one;
     found_.accesses += own;
@@ -142,7 +150,7 @@ class Sample {
     const uint32_t path = before + static_cast<uint32_t>(own);
     transaction_path_ = std::max(transaction_path_, path);
     const bool cut = !alias && !code.operations->list.empty();
-    cut ? EnterOperations(*code.operations) : EnterWhole();
+    cut ? EnterOperations(*code.operations) : EnterWhole(static_cast<uint32_t>(own));
     for (const Met& one : met_) {
       if (!one.writes) continue;
       rows_[one.place].transaction_path = path;
@@ -190,14 +198,13 @@ class Sample {
   }
 
   // A transaction that is not cut is one operation, on the first of its rows.
-  void EnterWhole() {
+  void EnterWhole(uint32_t own) {
     uint32_t before = 0;
     const uint32_t chain = met_[0].place;
     for (const Met& one : met_) {
       before = std::max(before, rows_[one.place].operation_path);
       if (rows_[one.place].writer) Wait(rows_[one.place].chain, chain);
     }
-    const auto own = static_cast<uint32_t>(met_.size());
     operation_path_ = std::max(operation_path_, before + own);
     rows_[chain].chained += own;
     paths_.assign(count_.size(), before + own);
@@ -224,7 +231,7 @@ class Sample {
     if (found_.accesses == 0) return;
     const auto share = [&](auto part) { return static_cast<double>(part) / static_cast<double>(found_.accesses); };
     found_.same_row = share(most);
-    found_.distinct_rows = share(rows_met_);
+    found_.distinct_rows = share(rows_met_ + unmet_);
     found_.transaction_span = share(transaction_path_);
     found_.operation_span = share(operation_path_);
     if (found_.may_cut) FindChainSpan(share);
@@ -267,7 +274,7 @@ class Sample {
   const std::vector<uint8_t> onlooker_;  // by type; empty: none
   BatchStatistics found_;
   std::vector<Row> rows_;  // open addressing by name
-  uint64_t rows_met_ = 0;
+  uint64_t rows_met_ = 0, unmet_ = 0;
   std::vector<uint32_t> types_;                       // transactions of each; the first are those that run nothing
   std::vector<std::pair<uint32_t, uint32_t>> waits_;  // chains, by place: the second waits for the first
   uint32_t transaction_path_ = 0, operation_path_ = 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <utility>
 
 #include "base/padded.h"
 #include "execute/nest.h"
@@ -120,7 +121,11 @@ class Dfs : public Explorer {
       }
       if (here.next == here.end) return ran ? Step::kWorked : Step::kDone;
       const UnitId unit = strata_.order[here.next];
-      if (!Ready(unit)) return ran ? Step::kWorked : Step::kIdle;
+      if (!Ready(unit)) {
+        here.holds = true;
+        return ran ? Step::kWorked : Step::kIdle;
+      }
+      if (std::exchange(here.holds, false)) crew_->Held(worker);
       crew_->Run(worker, unit);
       if (group_) group_->Done(worker, unit);
       Shared(done_[unit]).store(1, std::memory_order_release);  // with the load in Ready
@@ -133,6 +138,7 @@ class Dfs : public Explorer {
   struct Here {
     uint32_t level = 0;
     uint64_t next = 0, end = 0;  // its share of the stratum, in Strata::order
+    bool holds = false;          // the next one, which has to wait
   };
 
   void Enter(int worker, Here* here) const {

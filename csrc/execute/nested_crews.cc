@@ -19,7 +19,7 @@ void NestedLanes::RunMany(int worker, std::span<const UnitId> units) {
   const bool final = !operations_.optimistic();
   lanes.Run(tasks, final);
   if (batch_.stopped()) return;
-  operations_.RanWhole(tasks);
+  operations_.RanWhole(worker, tasks);
   if (final) return;
   for (Task task : tasks) {
     if (batch_.Aborted(task)) operations_.Fail(worker, task);

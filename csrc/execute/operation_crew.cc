@@ -22,7 +22,7 @@ OperationCrew::OperationCrew(PlannedBatch* batch, const Policies& policies, bool
       chains_(policies.Any([](const Strategy& one) { return one.unit == Unit::kChain; })),
       optimistic_(policies.Any([](const Strategy& one) { return one.cuts(); })),
       takes_back_(strata && policies.Any([](const Strategy& one) { return one.abort == Abort::kEager; })),
-      failed_(workers) {
+      own_(workers) {
   if (chains_) {
     const auto chained = [&](Node node) {
       return policies.Of(graph_.type[memory->graph.owner[node]]).unit == Unit::kChain;
@@ -56,6 +56,12 @@ std::span<const Node> OperationCrew::Nodes(const UnitId& unit) const {
 
 void OperationCrew::Run(int worker, UnitId unit) {
   for (Node node : Nodes(unit)) RunNode(worker, node);
+  own_[worker].held = false;
+}
+
+// What a worker waited for with the operation in hand, it executes at once.
+void OperationCrew::BecomeReady(int worker, OperationState* state) {
+  if (!own_[worker].held) Advance(state, OperationState::kReady, &own_[worker].made);
 }
 
 // Whether what a node waits for has been executed, or passed over since its transaction has failed.
@@ -72,7 +78,7 @@ void OperationCrew::RunNode(int worker, Node node) {
   const Task task = memory_.graph.owner[node];
   if (!memory_.graph.Cut(task)) return RunWhole(worker, task);
   assert(Ready(node));
-  Advance(&memory_.states[node], OperationState::kReady);
+  BecomeReady(worker, &memory_.states[node]);
   const TransactionId type = graph_.type[task];
   const TransactionCode& code = batch_.context().code->transactions[type];
   const bool eager = policies_.Of(type).abort == Abort::kEager;
@@ -91,7 +97,7 @@ void OperationCrew::RunNode(int worker, Node node) {
     } catch (...) {
       return batch_.Stop(std::current_exception());
     }
-    Advance(&memory_.states[node], OperationState::kExecuted);
+    Advance(&memory_.states[node], OperationState::kExecuted, &own_[worker].made);
     passes = reason == kNoReason;
     if (!passes) Fail(worker, task);
   }
@@ -106,15 +112,16 @@ void OperationCrew::RunNode(int worker, Node node) {
 void OperationCrew::RunWhole(int worker, Task task) {
   workers_[worker].Run(task, !optimistic_);
   if (batch_.stopped()) return;
-  RanWhole({&task, 1});
+  RanWhole(worker, {&task, 1});
   if (optimistic_ && batch_.Aborted(task)) Fail(worker, task);
 }
 
-void OperationCrew::RanWhole(std::span<const Task> tasks) {
+void OperationCrew::RanWhole(int worker, std::span<const Task> tasks) {
   for (Task task : tasks) {
     OperationState* const state = &memory_.states[memory_.graph.first[task]];
-    Advance(state, OperationState::kReady);
-    Advance(state, !optimistic_ && batch_.Aborted(task) ? OperationState::kAborted : OperationState::kExecuted);
+    BecomeReady(worker, state);
+    const bool aborts = !optimistic_ && batch_.Aborted(task);
+    Advance(state, aborts ? OperationState::kAborted : OperationState::kExecuted, &own_[worker].made);
   }
 }
 
@@ -137,11 +144,19 @@ void OperationCrew::Fail(int worker, Task task) {
   std::atomic_ref<uint8_t> failed(memory_.failed[task]);
   // Relaxed, with the loads in RunNode and Ready: whoever sets it lists it, and lists are looked at when all have
   // arrived.
-  if (failed.exchange(1, std::memory_order_relaxed) == 0) failed_[worker].tasks.push_back(task);
+  if (failed.exchange(1, std::memory_order_relaxed) == 0) own_[worker].failed.push_back(task);
 }
 
 bool OperationCrew::failed() const {
-  return std::ranges::any_of(failed_, [](const Failed& one) { return !one.tasks.empty(); });
+  return std::ranges::any_of(own_, [](const Own& one) { return !one.failed.empty(); });
+}
+
+Transitions OperationCrew::Made() const {
+  Transitions sum{};
+  for (const Own& one : own_) {
+    for (size_t number = 0; number < sum.size(); ++number) sum[number] += one.made[number];
+  }
+  return sum;
 }
 
 // ------------------------------------------------------------------------------------------------- taking back
@@ -191,9 +206,9 @@ void OperationCrew::TakeBack(Task task) {
 void OperationCrew::EndStratum() {
   if (!takes_back_ || batch_.stopped()) return;
   fresh_.clear();
-  for (Failed& some : failed_) {
-    fresh_.insert(fresh_.end(), some.tasks.begin() + some.settled, some.tasks.end());
-    some.settled = some.tasks.size();
+  for (Own& own : own_) {
+    fresh_.insert(fresh_.end(), own.failed.begin() + own.settled, own.failed.end());
+    own.settled = own.failed.size();
   }
   if (fresh_.empty()) return;
   FindReaders();
@@ -210,7 +225,7 @@ void OperationCrew::RedoOne(int worker, Task task, Redoer* redoer) {
   if (batch_.stopped()) return;
   ++redoer->redone;
   const OperationState ended = batch_.Aborted(task) ? OperationState::kAborted : OperationState::kExecuted;
-  for (OperationState& state : StatesOf(task)) Advance(&state, ended);
+  for (OperationState& state : StatesOf(task)) Advance(&state, ended, &own_[worker].made);
   for (Access access = graph_.first[task]; access < graph_.first[task + 1]; ++access) {
     if (!(graph_.flags[access] & Graph::kWrites)) continue;
     const Access source = batch_.versions()->Source(access);
@@ -223,15 +238,21 @@ void OperationCrew::RedoOne(int worker, Task task, Redoer* redoer) {
   }
 }
 
+// It waits until everything before it is final.
+void OperationCrew::BecomeDue(Task task) {
+  memory_.due[task] = 1;
+  for (OperationState& state : StatesOf(task)) RollBack(&state, OperationState::kBlocked, &own_[0].made);
+}
+
 // Which transactions failed, or read what was taken back; false if there are none.
 bool OperationCrew::FindDue() {
   if (!failed() && misled_.empty()) return false;
   memory_.due.Resize(graph_.tasks);
   std::ranges::fill(memory_.due, 0);
-  for (const Failed& some : failed_) {
-    for (Task task : some.tasks) memory_.due[task] = 1;
+  for (const Own& own : own_) {
+    for (Task task : own.failed) BecomeDue(task);
   }
-  for (Task task : misled_) memory_.due[task] = 1;
+  for (Task task : misled_) BecomeDue(task);
   return true;
 }
 
@@ -242,10 +263,7 @@ std::span<const Task> OperationCrew::FindStratum(uint32_t level) {
     const Task task = memory_.strata.order[at];
     if (!memory_.due[task]) continue;
     memory_.stratum[count++] = task;
-    for (OperationState& state : StatesOf(task)) {
-      RollBack(&state, OperationState::kBlocked);
-      RollBack(&state, OperationState::kReady);
-    }
+    for (OperationState& state : StatesOf(task)) RollBack(&state, OperationState::kReady, &own_[0].made);
   }
   return {memory_.stratum.data(), count};
 }

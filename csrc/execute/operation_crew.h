@@ -72,32 +72,39 @@ class OperationCrew : public Crew {
   // The nodes of a unit.
   std::span<const Node> Nodes(const UnitId& unit) const;
   void Run(int worker, UnitId unit) override;
+  void Held(int worker) override { own_[worker].held = true; }
   void EndStratum() override;
   // A transaction that ran as a whole has failed; what it had read may not have been final.
   void Fail(int worker, Task task);
   // Units of transactions that are not cut have run elsewhere.
-  void RanWhole(std::span<const Task> tasks);
+  void RanWhole(int worker, std::span<const Task> tasks);
   // Takes back and runs again what must be, on the pool's threads if there is one; how many transactions that were.
   int64_t Redo(ThreadPool* pool);
   bool failed() const;
+  // The transitions of all operations so far.
+  Transitions Made() const;
   bool optimistic() const { return optimistic_; }
   // Every operation has come to an end, and those of a transaction to the same.
   bool Validate() const;
 
  private:
   using Redoer = OperationMemory::Redoer;
-  struct alignas(64) Failed {
-    std::vector<Task> tasks;
-    size_t settled = 0;  // so many are taken back
+  struct alignas(64) Own {
+    std::vector<Task> failed;
+    size_t settled = 0;  // so many of them are taken back
+    bool held = false;   // it has waited for what it runs next
+    Transitions made{};
   };
 
   void RunNode(int worker, Node node);
+  void BecomeReady(int worker, OperationState* state);
   bool Ready(Node node) const;
   void RunWhole(int worker, Task task);
   std::span<OperationState> StatesOf(Task task);
   void TakeBack(Task task);
   bool Ran(Access access, bool first) const;
   void FindReaders();
+  void BecomeDue(Task task);
   bool FindDue();
   std::span<const Task> FindStratum(uint32_t level);
   void RedoOne(int worker, Task task, Redoer* redoer);
@@ -110,7 +117,7 @@ class OperationCrew : public Crew {
   const bool optimistic_;  // some transactions are cut
   const bool takes_back_;  // after each stratum
   std::deque<PlannedBatch::Worker> workers_;
-  std::vector<Failed> failed_;  // by worker
+  std::vector<Own> own_;        // by worker
   std::vector<Task> fresh_;     // failed in the stratum that is over
   std::vector<Task> misled_;    // they read what was taken back
   bool knows_readers_ = false;

@@ -2,7 +2,7 @@
 //
 //     BLK ──T1──▶ RDY ──T2──▶ EXE       T1 what it waits for has been executed
 //      │           ▲           ▲        T2 it is executed
-//      ├────T5─────┴────T5─────┤        T3 it is executed before that (nothing here does so: who waits, waits)
+//      ├────T5─────┴────T5─────┤        T3 a worker took it before that, waited with it in hand, and executed it
 //      └─────────T3────────────┘        T5 rolled back, and ready at once
 //      ▲           │           │        T6 rolled back, and must wait again
 //      └────T6─────┴────T6─────┘        T4 from any state to ABT: it, or another operation of its transaction, failed
@@ -11,9 +11,11 @@
 // before it final is aborted. So nothing ever leaves ABT.
 //
 // Who is ready, explorers find out by counting (units.h), and T1 is noted when it runs. The state says afterwards what
-// has happened to an operation: taking back asks it who has read, and Validate whether all came to the same end.
+// has happened to an operation: taking back asks it who has read, and Validate whether all came to the same end. How
+// often each transition was made is in the metrics.
 #pragma once
 
+#include <array>
 #include <cassert>
 #include <cstdint>
 
@@ -39,13 +41,21 @@ constexpr int TransitionOf(OperationState from, OperationState to, bool rolls_ba
   return (rolls_back ? kBack : kForward)[static_cast<int>(from)][static_cast<int>(to)];
 }
 
-// Each change of a state goes through one of these two, which cost a store; with assertions on they check it.
-inline void Advance(OperationState* state, OperationState to) {
-  assert(TransitionOf(*state, to, false) != 0);
+// How often each was made, by its number.
+using Transitions = std::array<int64_t, 7>;
+
+// Each change of a state goes through one of these two, which count it; with assertions on they check it.
+inline void Advance(OperationState* state, OperationState to, Transitions* made) {
+  const int number = TransitionOf(*state, to, false);
+  assert(number != 0);
+  ++(*made)[number];
   *state = to;
 }
-inline void RollBack(OperationState* state, OperationState to) {
-  assert(*state == to || TransitionOf(*state, to, true) != 0);
+inline void RollBack(OperationState* state, OperationState to, Transitions* made) {
+  if (*state == to) return;
+  const int number = TransitionOf(*state, to, true);
+  assert(number != 0);
+  ++(*made)[number];
   *state = to;
 }
 

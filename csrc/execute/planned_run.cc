@@ -24,6 +24,7 @@ class TimedCrew : public Crew {
     seconds_[worker].value += clock.Lap();
   }
   Chunk chunk() const override { return crew_->chunk(); }
+  void Held(int worker) override { crew_->Held(worker); }
   void EndStratum() override { crew_->EndStratum(); }
   void RunMany(int worker, std::span<const UnitId> units) override {
     StageClock clock;
@@ -86,6 +87,7 @@ void BatchReport::Add(const BatchReport& other) {
   accesses += other.accesses;
   dependencies += other.dependencies;
   redone += other.redone;
+  for (size_t number = 0; number < transitions.size(); ++number) transitions[number] += other.transitions[number];
   onlookers += other.onlookers;
   followed += other.followed;
   levels += other.levels;
@@ -293,6 +295,7 @@ void PlannedRun::Explore(const Strategy& strategy, const Input& input, ThreadPoo
     report->dependencies = operations.nodes.first[operations.nodes.units];
     report->units = operation_memory_.chains.rows;
     drive(MakeChainExplorer(operations, operation_memory_.chains, watched(&crew), workers, &chain_memory_));
+    report->transitions = crew.Made();
     if (!crew.failed() || batch->stopped()) return;
     // An abort redoes the batch, now by whole transactions, which need no second redo. All of that is redoing.
     BatchReport* const told = std::exchange(report, &again);
@@ -317,6 +320,7 @@ void PlannedRun::Explore(const Strategy& strategy, const Input& input, ThreadPoo
     drive(std::make_unique<Nest>(crews.operations().units(), members, workers, &nest_memory_));
     report->levels = nest_memory_.strata.levels();
     report->redone = crews.operations().Redo(redo_pool);
+    report->transitions = crews.operations().Made();
     report->redo = clock.Lap();
     assert(batch->stopped() || crews.operations().Validate());
   } else if (strategy.scheme == Scheme::kNolock) {
@@ -336,6 +340,7 @@ void PlannedRun::Explore(const Strategy& strategy, const Input& input, ThreadPoo
     drive(MakeExplorer(strategy.exploration, crew.units(), watched(&crew), workers, &explorer_memory_));
     if (strategy.exploration != Exploration::kNs) report->levels = explorer_memory_.strata.levels();
     report->redone = crew.Redo(redo_pool);
+    report->transitions = crew.Made();
     report->redo = clock.Lap();
     assert(batch->stopped() || crew.Validate());
   } else if (strategy.unit == Unit::kStratum) {

@@ -36,6 +36,7 @@ struct BatchReport {
   DecisionInputs inputs;
   // Planned batches only:
   int64_t accesses = 0, dependencies = 0, redone = 0;
+  Transitions transitions{};  // of operations, where transactions ran in parts
   int64_t onlookers = 0;  // transactions that were not planned
   int64_t followed = 0;   // uses of rows that repairs have looked at
   uint32_t levels = 0, units = 0;
@@ -49,6 +50,7 @@ struct BatchReport {
   double redo = 0, install = 0;  // on the clock
   uint64_t graph_bytes = 0, version_bytes = 0;
 
+  int64_t transition(int number) const { return transitions[number]; }
   // Pieces of an epoch between firings are short and many: those that ran alike are told of together.
   bool RanAs(const BatchReport& other) const { return strategy == other.strategy && why == other.why; }
   void Add(const BatchReport& other);

@@ -22,14 +22,15 @@ from morphspark.bench.scale import Scale
 from morphspark.bench.table import text_table
 
 BATCHES = 8
+NESTED = {"nested": {"deposit": "s-explore-bfs/v-schedule/e-abort", "transfer": "s-explore-dfs/c-schedule/l-abort"}}
 
 Probes = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
 def run(scale: Scale) -> Report:
     report = Report("memory")
-    space = lineup.space(lineup.EXPLORATIONS, lineup.UNITS, lineup.ABORTS[:1])
-    names = [lineup.SERIAL, lineup.AUTO, *lineup.LITERATURE, *space]
+    space = lineup.space(lineup.EXPLORATIONS, lineup.UNITS, lineup.ABORTS)
+    names = [lineup.SERIAL, lineup.AUTO, *lineup.LITERATURE, *space, *NESTED]
     if scale.shrink > 1:
         names = [names[0], names[-1]]
     probes = _probe(scale, names, repeats=scale.pick(full=7, quick=2, tiny=1))
@@ -57,7 +58,8 @@ def _probe(scale: Scale, names: Sequence[str], repeats: int) -> Probes:
         for _ in range(repeats):
             for name in names:
                 bar.step(name)
-                command = [sys.executable, "-m", "morphspark.bench.memory_probe", name, *sizes]
+                strategy = json.dumps(NESTED.get(name, name))
+                command = [sys.executable, "-m", "morphspark.bench.memory_probe", strategy, *sizes]
                 done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment)
                 probes[name].append(json.loads(done.stdout))
     return probes

@@ -2,7 +2,7 @@
 
     python -m morphspark.bench.memory_probe STRATEGY EVENTS KEYS BATCHES
 
-prints a JSON line: the growth of the process's peak, and the metrics of the last batch.
+with the strategy as JSON prints a JSON line: the growth of the process's peak, and the metrics of the last batch.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from morphspark.bench.lineup import Entrant
 from morphspark.bench.workloads.ledger import Ledger
 
 
-def main(strategy: str, events: int, keys: int, batches: int) -> None:
+def main(strategy: str | dict[str, str], events: int, keys: int, batches: int) -> None:
     workload = Ledger(events, keys).workload()
     stream = [workload.batch(number) for number in range(batches)]
     gc.collect()
     pa.default_memory_pool().release_unused()
     Path("/proc/self/clear_refs").write_text("5")  # the peak is from now on
     before = status_bytes("VmRSS")
-    engine = Entrant(strategy, strategy).open(workload)
+    engine = Entrant("the only one", strategy).open(workload)
     for batch in stream:
         engine.process(batch)
     print(json.dumps({"resident_bytes": status_bytes("VmHWM") - before, "record": engine.metrics[-1]}))
@@ -39,4 +39,4 @@ def status_bytes(name: str) -> int:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], *(int(argument) for argument in sys.argv[2:]))
+    main(json.loads(sys.argv[1]), *(int(argument) for argument in sys.argv[2:]))

@@ -175,6 +175,34 @@ BOOST_AUTO_TEST_CASE(without_locks_there_are_no_strings) {
   BOOST_TEST(!engine.Execute(input, &result).ok());
 }
 
+BOOST_AUTO_TEST_CASE(operations_make_all_six_transitions) {
+  const Code code = LedgerCode();
+  Random random(6);
+  const std::vector<LedgerEvent> events = RandomEvents(&random, 400, 10);
+  const LedgerBatch batch(events);
+  Transitions all{};
+  for (const Strategy& strategy : testing::Explorations()) {
+    if (!strategy.cuts()) continue;
+    for (uint64_t seed = 0; seed < 8; ++seed) {
+      EpochInput input = batch.Input(code);
+      input.strategy = strategy;
+      input.interleaving = seed;
+      Engine engine(LedgerTables(), 3);
+      EpochResult result;
+      BOOST_REQUIRE(engine.Execute(input, &result).ok());
+      const Transitions& made = result.batches.at(0).transitions;
+      for (size_t number = 1; number < all.size(); ++number) all[number] += made[number];
+      // Only with strata and without barriers does a worker take an operation that has to wait.
+      if (strategy.exploration != Exploration::kDfs) BOOST_TEST(made[3] == 0, Name(strategy));
+      // What becomes ready is executed or aborted in the end; only with e-abort some stay behind for a time.
+      const int64_t ready = made[1] + made[3] + made[5], ended = made[2] + made[3] + made[4];
+      BOOST_TEST((strategy.abort == Abort::kLazy ? ready == ended : ready >= ended), Name(strategy));
+      BOOST_TEST(made[4] >= result.aborted, Name(strategy));
+    }
+  }
+  for (size_t number = 1; number < all.size(); ++number) BOOST_TEST(all[number] > 0, "T" << number);
+}
+
 BOOST_AUTO_TEST_CASE(a_seed_replays_its_interleaving) {
   // What a seed gives once it gives again: also how often operations had to be run again.
   const Code code = LedgerCode();

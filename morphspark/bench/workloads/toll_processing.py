@@ -7,7 +7,8 @@
     quiet region   all segments alike, few abort
 
 A report aborts if it finds more vehicles than its `capacity`, which is after the first write. Averages and counts are
-those since the start: 5-minute windows and unique vehicles, which the real application has, need windows over state.
+those since the start, not those of the real application's 5-minute windows: transactions that read windows run as a
+whole, and this compares strategies that run them in parts.
 Integer keys: their lookup is not the subject.
 """
 
