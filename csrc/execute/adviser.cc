@@ -11,6 +11,7 @@ constexpr double kChunkSeconds = 40e-6;  // of what a worker takes at once
 constexpr double kChunkMax = 64;
 constexpr double kThoughtSeconds = 40e-6;   // work that is worth a thought
 constexpr double kLookShare = 200;          // a look may take one of so many parts of the time
+constexpr double kCheapLook = 20;           // the same of a batch that is no longer what it was
 constexpr int64_t kFirstTransactions = 32;  // that tell what one costs, roughly
 constexpr double kSerialSeconds = 300e-6;   // of `serial`, where it is only measured
 constexpr int64_t kMixed = 256;             // transactions that show most of what there is
@@ -22,7 +23,8 @@ constexpr int64_t kTrialMinInLanes = 2048;  // where strata must be wide, than t
 constexpr double kWorthATrial = 0.95;       // of the best, at least as good as this by the model
 constexpr double kRelatives = 0.85;         // of an arm, at best
 constexpr double kDidWell = 1.25;           // times the best, and its relatives are tried
-constexpr double kPromising = 1.3;          // times the best at first, and it gets a second chance
+constexpr double kPromising = 1.3;          // times the best: it may still win
+constexpr double kSecondChance = 1.5;       // times the best at first, when it finds no memory yet, and caches are cold
 constexpr double kClose = 1.12;             // times the best, and it is tried again now and then:
 constexpr double kReluctance = 0.04;        // more than the best: half as often; twice that: a fifth
 constexpr double kSlowTimes = 0.85;         // of what it took then, at least, where all took more
@@ -189,7 +191,10 @@ class Chooser {
     const double least = Estimate(best);
     if (one.resized) {
       const bool of_best = one.leader == best || (Arms()[best].resized && Arms()[best].leader == one.leader);
-      return of_best ? std::optional(kRelatives * least) : std::nullopt;
+      if (of_best) return kRelatives * least;
+      // Strata of larger batches are wider, and lanes may win there only.
+      const bool wider = InLanes(arm) && one.transactions > Arms()[one.leader].transactions;
+      return wider && records_[one.leader].known() ? std::optional(kRelatives * Estimate(one.leader)) : std::nullopt;
     }
     const double expected = Expected(arm, best);
     if (one.leader < 0) return expected;
@@ -207,7 +212,7 @@ class Chooser {
       if (record.known()) {
         if (record.seconds.count() >= kRunsEnough || record.borrowed || arm == best) continue;
         const double own = Estimate(arm);
-        if (own < kPromising * least)
+        if (own < (Arms()[arm].resized ? kPromising : kSecondChance) * least)
           return Decision{arm, own < kClose * least ? FullSize(arm) : TrialSize(arm, own), Why::kTrial, own};
         // Far from what it should reach: it may have been disturbed.
         const double expected = Expected(arm, best);
@@ -516,7 +521,9 @@ void Adviser::LearnRecord(const Advice& advice, double seconds, Context* context
   const double times = before > 0 ? std::max(seconds / before, before / seconds) : 1;
   const bool surprise = best && times > kSurprise && (borrowed || record.seconds.count() >= kRunsEnough);
   if (best) context->surprises = surprise ? context->surprises + 1 : 0;
-  if (surprise) last_best_.reset();
+  const double batch = seconds * advice.accesses * static_cast<double>(advice.transactions);
+  const bool cheap = kCheapLook * advice.inputs.statistics.seconds < batch;
+  if (surprise && (cheap || context->surprises >= kSurprises)) last_best_.reset();
   record.last = decisions_;
   if (surprise && borrowed && context->surprises < kSurprises) return;  // it may have been disturbed: once more
   if (borrowed) record.seconds = Recent();
@@ -525,6 +532,8 @@ void Adviser::LearnRecord(const Advice& advice, double seconds, Context* context
   record.borrowed = false;
   record.seconds.Add(seconds);
   record.beaten_by = advice.best;
+  // A second look at `serial` tells what it takes, not that batches have changed: that, the best would have told.
+  if (advice.arm == kSerial && advice.why == Why::kAgain) context->serial = record.seconds.Estimate();
   // Who has won is tried again at once: it takes more than one measurement to believe it.
   const bool won = seconds < kWon * advice.best;
   if (advice.why == Why::kAgain)

@@ -47,12 +47,12 @@ class Sample {
 
  private:
   struct Row {
-    uint64_t name = 0;  // table and slot, and 1
+    uint64_t name;  // table and slot
     uint32_t met = 0;
     uint32_t last = 0;     // number of the transaction that met it last
     uint32_t meeting = 0;  // which of its rows it was
     uint32_t writer = 0;   // number of the transaction that wrote it last; 0: none
-    uint32_t chain = 0;    // that the write belongs to
+    uint32_t chain = 0;    // that the write belongs to: the row that it began with
     uint32_t chained = 0;  // accesses of its chain
     // Accesses on the longest path up to the last write.
     uint32_t transaction_path = 0, operation_path = 0;
@@ -60,37 +60,32 @@ class Sample {
 
   // A row that the present transaction met.
   struct Met {
-    uint32_t place;
+    uint32_t row;
     uint32_t use;
     bool writes;
   };
 
   void MakeRoom(uint64_t more) {
-    if (2 * (rows_met_ + more) < rows_.size()) return;
-    std::vector<Row> smaller = std::move(rows_);
-    rows_.assign(std::bit_ceil(4 * (rows_met_ + more)), Row());
-    for (const Row& one : smaller) {
-      if (one.name != 0) rows_[Place(one.name)] = one;
-    }
-    // Chains are named by place.
-    if (rows_met_ > 0) Rename(smaller);
+    if (2 * (rows_.size() + more) < places_.size()) return;
+    places_.assign(std::bit_ceil(4 * (rows_.size() + more)), kNone);
+    for (uint32_t row = 0; row < rows_.size(); ++row) Place(rows_[row].name) = row;
   }
 
-  void Rename(const std::vector<Row>& before) {
-    const auto renamed = [&](uint32_t place) { return place == kNone ? kNone : Place(before[place].name); };
-    for (auto& [from, to] : waits_) {
-      from = renamed(from);
-      to = renamed(to);
-    }
-    for (Row& one : rows_) one.chain = one.writer ? renamed(one.chain) : 0;
-  }
-
-  // Where a row is, or will be.
-  uint32_t Place(uint64_t name) const {
-    const uint64_t mask = rows_.size() - 1;
+  // Where the number of a row is, or will be.
+  uint32_t& Place(uint64_t name) {
+    const uint64_t mask = places_.size() - 1;
     uint64_t place = (name * 0x9E3779B97F4A7C15u) >> 40 & mask;
-    while (rows_[place].name != 0 && rows_[place].name != name) place = (place + 1) & mask;
-    return static_cast<uint32_t>(place);
+    while (places_[place] != kNone && rows_[places_[place]].name != name) place = (place + 1) & mask;
+    return places_[place];
+  }
+
+  uint32_t RowOf(uint64_t name) {
+    uint32_t& row = Place(name);
+    if (row == kNone) {
+      row = static_cast<uint32_t>(rows_.size());
+      rows_.push_back({name});
+    }
+    return row;
   }
 
   // Links a transaction to those before it.
@@ -116,11 +111,8 @@ class Sample {
         ++unmet;
         return;
       }
-      const uint64_t name = (uint64_t{use.table} << 32 | slot) + 1;
-      const uint32_t place = Place(name);
-      Row& one = rows_[place];
-      if (one.name == 0) ++rows_met_;
-      one.name = name;
+      const uint32_t row_number = RowOf(uint64_t{use.table} << 32 | slot);
+      Row& one = rows_[row_number];
       if (one.last == number) {
         alias = true;
         met_[one.meeting].writes |= use.writes;
@@ -131,7 +123,7 @@ class Sample {
       ++one.met;
       ++count_[number_of_use];
       waiting_[number_of_use] += one.writer != 0;
-      met_.push_back({place, number_of_use, use.writes});
+      met_.push_back({row_number, number_of_use, use.writes});
     });
     if (met_.empty()) return;
     const auto own = static_cast<int64_t>(met_.size()) + unmet;
@@ -146,17 +138,17 @@ class Sample {
     found_.pd +=
         CountParametric(code, [&](uint32_t use) { return count_[use]; }, [&](uint32_t use) { return waiting_[use]; });
     uint32_t before = 0;
-    for (const Met& one : met_) before = std::max(before, rows_[one.place].transaction_path);
+    for (const Met& one : met_) before = std::max(before, rows_[one.row].transaction_path);
     const uint32_t path = before + static_cast<uint32_t>(own);
     transaction_path_ = std::max(transaction_path_, path);
     const bool cut = !alias && !code.operations->list.empty();
     cut ? EnterOperations(*code.operations) : EnterWhole(static_cast<uint32_t>(own));
     for (const Met& one : met_) {
       if (!one.writes) continue;
-      rows_[one.place].transaction_path = path;
-      rows_[one.place].operation_path = paths_[one.use];
-      rows_[one.place].chain = chains_[one.use];
-      rows_[one.place].writer = number;
+      rows_[one.row].transaction_path = path;
+      rows_[one.row].operation_path = paths_[one.use];
+      rows_[one.row].chain = chains_[one.use];
+      rows_[one.row].writer = number;
     }
   }
 
@@ -168,15 +160,15 @@ class Sample {
     for (const Met& one : met_) {
       const uint32_t entry = operations.entry[one.use], exit = operations.exit[one.use];
       if (entry > exit) continue;
-      reached_[entry] = std::max(reached_[entry], rows_[one.place].operation_path);
+      reached_[entry] = std::max(reached_[entry], rows_[one.row].operation_path);
       ++weight_[exit];
       for (uint32_t operation : {entry, exit}) {
-        if (chain_of_[operation] == kNone) chain_of_[operation] = one.place;
+        if (chain_of_[operation] == kNone) chain_of_[operation] = one.row;
       }
     }
     for (const Met& one : met_) {
       const uint32_t entry = operations.entry[one.use];
-      if (entry <= operations.exit[one.use] && rows_[one.place].writer) Wait(rows_[one.place].chain, chain_of_[entry]);
+      if (entry <= operations.exit[one.use] && rows_[one.row].writer) Wait(rows_[one.row].chain, chain_of_[entry]);
     }
     for (size_t number = 0; number < count; ++number) {
       uint32_t path = reached_[number];
@@ -193,17 +185,17 @@ class Sample {
     for (const Met& one : met_) {
       const bool used = operations.entry[one.use] <= operations.exit[one.use];
       paths_[one.use] = used ? reached_[operations.exit[one.use]] : 0;
-      chains_[one.use] = used ? chain_of_[operations.exit[one.use]] : one.place;
+      chains_[one.use] = used ? chain_of_[operations.exit[one.use]] : one.row;
     }
   }
 
   // A transaction that is not cut is one operation, on the first of its rows.
   void EnterWhole(uint32_t own) {
     uint32_t before = 0;
-    const uint32_t chain = met_[0].place;
+    const uint32_t chain = met_[0].row;
     for (const Met& one : met_) {
-      before = std::max(before, rows_[one.place].operation_path);
-      if (rows_[one.place].writer) Wait(rows_[one.place].chain, chain);
+      before = std::max(before, rows_[one.row].operation_path);
+      if (rows_[one.row].writer) Wait(rows_[one.row].chain, chain);
     }
     operation_path_ = std::max(operation_path_, before + own);
     rows_[chain].chained += own;
@@ -231,7 +223,7 @@ class Sample {
     if (found_.accesses == 0) return;
     const auto share = [&](auto part) { return static_cast<double>(part) / static_cast<double>(found_.accesses); };
     found_.same_row = share(most);
-    found_.distinct_rows = share(rows_met_ + unmet_);
+    found_.distinct_rows = share(rows_.size() + unmet_);
     found_.transaction_span = share(transaction_path_);
     found_.operation_span = share(operation_path_);
     if (found_.may_cut) FindChainSpan(share);
@@ -251,7 +243,7 @@ class Sample {
     for (const auto& [before, chain] : waits_) after[first[before + 1]++] = chain;
     int64_t left = 0;
     for (uint32_t chain = 0; chain < rows_.size(); ++chain) {
-      if (waits[chain] == 0 && rows_[chain].name != 0) ready.push_back(chain);
+      if (waits[chain] == 0) ready.push_back(chain);
       left += rows_[chain].chained;
     }
     uint32_t longest = 0;
@@ -273,10 +265,11 @@ class Sample {
   const PlanInput& input_;
   const std::vector<uint8_t> onlooker_;  // by type; empty: none
   BatchStatistics found_;
-  std::vector<Row> rows_;  // open addressing by name
-  uint64_t rows_met_ = 0, unmet_ = 0;
+  std::vector<Row> rows_;         // in the order in which they were met
+  std::vector<uint32_t> places_;  // open addressing: their numbers by name
+  uint64_t unmet_ = 0;
   std::vector<uint32_t> types_;                       // transactions of each; the first are those that run nothing
-  std::vector<std::pair<uint32_t, uint32_t>> waits_;  // chains, by place: the second waits for the first
+  std::vector<std::pair<uint32_t, uint32_t>> waits_;  // chains: the second waits for the first
   uint32_t transaction_path_ = 0, operation_path_ = 0;
   // Of the present transaction:
   std::vector<Met> met_;

@@ -199,6 +199,20 @@ BOOST_AUTO_TEST_CASE(it_finds_the_size_of_batches) {
   BOOST_TEST(!Arms()[told.arm].resized);
 }
 
+BOOST_AUTO_TEST_CASE(larger_batches_are_tried_where_lanes_came_close) {
+  const int columns = ArmOf(Exploration::kBfs, Unit::kStratum);
+  const double serial = 0.1e-6;
+  LearnedCosts costs = Machine(serial);
+  costs.lanes_gain = 1;
+  const auto ask = [&](double seconds) {
+    return Ask(Scattered(), costs, Records({{0, {serial, serial}}, {columns, {seconds, seconds}}}), {.workers = 1});
+  };
+  const Decision close = ask(1.08 * serial);
+  BOOST_TEST((close.why == Why::kTrial && IsColumns(Arms()[close.arm].strategy) && close.transactions == kEpoch / 2));
+  const Decision far = ask(1.2 * serial);
+  BOOST_TEST((far.why == Why::kBest && far.arm == 0));
+}
+
 BOOST_AUTO_TEST_CASE(one_disturbed_measurement_says_nothing) {
   const int columns = ArmOf(Exploration::kBfs, Unit::kStratum);
   const double serial = 20e-9;
@@ -465,6 +479,25 @@ BOOST_AUTO_TEST_CASE(what_is_learned_about_the_machine_changes_no_measurement) {
                  boost::test_tools::tolerance(0.01));
     }
   }
+}
+
+BOOST_AUTO_TEST_CASE(what_is_learned_about_serial_changes_no_measurement) {
+  Stream stream;
+  Costs costs = kDear;
+  costs.serial = 12e-6;  // few that are dear were among those that were run in order first
+  BOOST_TEST(IsJoins(stream.Settled(costs)));
+  costs.serial = 18e-6;
+  int again = 0;
+  for (int epoch = 0; epoch < 100; ++epoch) {
+    for (const auto& advice : stream.Epoch(costs)) {
+      again += IsSerial(advice.strategy);
+      if (advice.why != Why::kBest) continue;
+      BOOST_TEST(IsJoins(advice.strategy));
+      BOOST_TEST(advice.predicted == costs.joins * static_cast<double>(advice.transactions),
+                 boost::test_tools::tolerance(0.01));
+    }
+  }
+  BOOST_TEST(again > 0);
 }
 
 BOOST_AUTO_TEST_CASE(what_lanes_gain_is_learned_for_types) {

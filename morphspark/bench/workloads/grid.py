@@ -70,7 +70,7 @@ def _others(scale: Scale) -> Iterator[Entry]:
 
 
 def _ends(scale: Scale) -> Iterator[Entry]:
-    """6: the ends of the ranges in the literature. Writes of 100 µs come in short batches, as every strategy runs them."""
+    """6: the ends of the ranges in the literature. Writes of 100 µs come in short batches."""
     yield _ledger(scale, 0.2, 0.9, "smooth", 0.0, 10_240, transfers=1.0)
     yield _ledger(scale, 0.2, 0.9, "branchy", 1.0, 5_120, transfers=1.0)
     yield _ledger(scale, 1.0, 0.0, "branchy", 1.0, 5_120)
