@@ -117,9 +117,9 @@ class OperationCrew : public Crew {
   const bool optimistic_;  // some transactions are cut
   const bool takes_back_;  // after each stratum
   std::deque<PlannedBatch::Worker> workers_;
-  std::vector<Own> own_;        // by worker
-  std::vector<Task> fresh_;     // failed in the stratum that is over
-  std::vector<Task> misled_;    // they read what was taken back
+  std::vector<Own> own_;      // by worker
+  std::vector<Task> fresh_;   // failed in the stratum that is over
+  std::vector<Task> misled_;  // they read what was taken back
   bool knows_readers_ = false;
 };
 

@@ -37,8 +37,8 @@ struct BatchReport {
   // Planned batches only:
   int64_t accesses = 0, dependencies = 0, redone = 0;
   Transitions transitions{};  // of operations, where transactions ran in parts
-  int64_t onlookers = 0;  // transactions that were not planned
-  int64_t followed = 0;   // uses of rows that repairs have looked at
+  int64_t onlookers = 0;      // transactions that were not planned
+  int64_t followed = 0;       // uses of rows that repairs have looked at
   uint32_t levels = 0, units = 0;
   uint32_t chunk = Crew::kUsualChunk;  // whole transactions that a worker takes at once
   int workers = 1;
