@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, overload
 
 EPOCHS_KEPT, BATCHES_KEPT = 1_000, 4_000  # a batch takes some kilobytes
 TICKET_SCHEMES = ("lock", "mvlk", "pat")
@@ -31,8 +31,14 @@ class Metrics:
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return iter(self._records)
 
-    def __getitem__(self, index: int) -> dict[str, Any]:
-        return self._records[index]
+    @overload
+    def __getitem__(self, index: int) -> dict[str, Any]: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[dict[str, Any]]: ...
+
+    def __getitem__(self, index: int | slice) -> Any:
+        return list(self._records)[index] if isinstance(index, slice) else self._records[index]
 
     def to_pandas(self) -> Any:
         import pandas as pd

@@ -174,8 +174,8 @@ def test_the_grid_of_regret():
     assert len(set(full)) == 60
     quick = [entry.label for entry in QUICK.first(grid(QUICK), quick=12)]
     assert quick == full[:12]
-    knobs = ("SL θ 0.2 ", "θ 0.99", "a 0.4", "C 0", "C 10", "smooth", "branchy", "T 100", "T 20480", "hot", " cyclic")
-    for knob in (*knobs, "a 0.9", "acyclic", "l 4", "r 6", "lists", "TP"):
+    knobs = ("θ 0.0 ", "θ 1.0 ", "a 0.0 ", "a 0.9 ", "C 0 ", "C 100 ", "smooth", "branchy", "hot")
+    for knob in (*knobs, "T 100", "T 81920", " cyclic", "acyclic", "l 1 r", "l 10 r 10", "lists", "TP"):
         assert any(knob in label for label in quick), knob
 
 

@@ -128,6 +128,7 @@ def test_metrics(ledger, opened):
         assert second["late"] == 2 and second["state_rows"] == 3 and second["state_bytes"] > 0
         assert second["total_ms"] >= second["admit_ms"] >= 0
         assert engine.metrics[-1] is second
+        assert engine.metrics[-5:] == [first, second]
         assert list(engine.metrics.to_pandas()["committed"]) == [2, 2]
         assert "2 epochs" in repr(engine.metrics)
 

@@ -134,7 +134,7 @@ class Chooser {
       : statistics_(statistics), costs_(costs), records_(records), situation_(situation) {}
 
   Decision Choose() const {
-    if (records_[kSerial].seconds.count() < kRunsEnough) return {kSerial, SerialLook(), Why::kFirstLook, costs_.serial};
+    if (records_[kSerial].seconds.count() < kRunsEnough) return {kSerial, FirstLook(), Why::kFirstLook, costs_.serial};
     if (!situation_.calibrated) {
       const int arm = CalibrationArm();
       return {arm, kCalibration, Why::kCalibration, Predicted(arm)};
@@ -184,6 +184,7 @@ class Chooser {
   }
   // Those that are rare and dear must have their share in it.
   int64_t SerialLookAgain() const { return std::max(SerialLook(), std::min(kMixed, FullSize(kSerial) / 4)); }
+  int64_t FirstLook() const { return records_[kSerial].known() ? SerialLookAgain() : SerialLook(); }
 
   // What an arm that never ran could reach; nothing where it is not its turn.
   std::optional<double> Hope(int arm, int best) const {
@@ -386,12 +387,14 @@ void Adviser::Refresh(const DecisionInputs& inputs, int workers, Context* contex
   }
 }
 
-// The most until it is known; then ever more hope, as what the transactions do may have changed.
-double Adviser::LanesGain(uint64_t types) const {
+// The most until it is known; then ever more hope, as what the transactions do may have changed. If it is known better
+// by now what they take one by one, lanes have gained more; or else they may gain as much as they did.
+double Adviser::LanesGain(uint64_t types, double serial) const {
   const auto found = lanes_.find(types);
   if (found == lanes_.end() || found->second.share.count() < kRunsEnough) return kLanesGainMax;
   const double hope = std::exp2(static_cast<double>(decisions_ - found->second.last) / kLanesForgotten);
-  return std::min(hope / found->second.share.Estimate(), kLanesGainMax);
+  const double gained = std::max(1 / found->second.share.Estimate(), serial / found->second.seconds.Estimate());
+  return std::min(hope * gained, kLanesGainMax);
 }
 
 std::optional<Adviser::Advice> Adviser::WithoutALook(int64_t ran, int64_t transactions, int64_t punctuation) {
@@ -425,7 +428,7 @@ Adviser::Advice Adviser::Next(const BatchStatistics& looked, int workers, int64_
   Context& context = Enter(key);
   const Recent& serial = context.records[kSerial].seconds;
   inputs.costs.serial = serial.count() > 0 ? serial.Estimate() : transaction_.Estimate() / accesses;
-  inputs.costs.lanes_gain = LanesGain(looked.types);
+  inputs.costs.lanes_gain = LanesGain(looked.types, inputs.costs.serial);
   Refresh(inputs, workers, &context);
   const bool calibrated = calibrations_ >= kCalibrations && decisions_ - planned_last_ < calibration_patience_;
   const Situation situation{workers, punctuation, decisions_, calibrated};
@@ -511,6 +514,7 @@ void Adviser::LearnLanes(const Advice& advice, double busy, int workers) {
   if (lanes_.size() > kContextsMax) lanes_.clear();
   InLanes& known = lanes_[statistics.types];
   known.share.Add(1 / gained);
+  known.seconds.Add(advice.inputs.costs.serial / gained);
   known.last = decisions_;
 }
 
@@ -532,8 +536,8 @@ void Adviser::LearnRecord(const Advice& advice, double seconds, Context* context
   record.borrowed = false;
   record.seconds.Add(seconds);
   record.beaten_by = advice.best;
-  // A second look at `serial` tells what it takes, not that batches have changed: that, the best would have told.
-  if (advice.arm == kSerial && advice.why == Why::kAgain) context->serial = record.seconds.Estimate();
+  // Another look at `serial` tells what it takes, not that batches have changed: if they have, the best tells.
+  if (advice.arm == kSerial && !borrowed) context->serial = record.seconds.Estimate();
   // Who has won is tried again at once: it takes more than one measurement to believe it.
   const bool won = seconds < kWon * advice.best;
   if (advice.why == Why::kAgain)

@@ -11,7 +11,8 @@
 //   calibration    what planning costs on this machine: a small batch, whatever may come of it; again, ever more
 //                  rarely, where nothing is planned for long
 //   trial          an arm that was never run, if it could win by the model (cost_model.h), the most promising first.
-//                  Relatives of an arm (another exploration, l-abort) are tried if that did well, sizes for the best
+//                  Relatives of an arm (another exploration, l-abort) are tried if that did well, sizes for the best,
+//                  and larger batches where lanes came close: their strata are wider
 //   again          arms that were close, and `serial` in any case, a few transactions of it; ever more rarely, the more
 //                  so the more they took; but at once where the best takes more than when they were measured
 //   best           else
@@ -147,6 +148,7 @@ class Adviser {
   // What lanes do for transactions of some types.
   struct InLanes {
     Recent share;       // of the work one by one
+    Recent seconds;     // of an access
     uint64_t last = 0;  // decision in which that was measured
   };
 
@@ -154,7 +156,7 @@ class Adviser {
   Context& Enter(uint64_t key);
   void Smooth(BatchStatistics* statistics);
   void Refresh(const DecisionInputs& inputs, int workers, Context* context);
-  double LanesGain(uint64_t types) const;
+  double LanesGain(uint64_t types, double serial) const;
   void LearnLanes(const Advice& advice, double busy, int workers);
   void LearnRecord(const Advice& advice, double seconds, Context* context);
   Advice Shaken(const BatchStatistics& statistics, int64_t limit);

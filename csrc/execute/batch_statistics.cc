@@ -15,8 +15,7 @@ namespace {
 
 constexpr int64_t kSampleMax = 256;
 constexpr int64_t kSampleAccessesMax = 4096;
-// Rows of one transaction that are looked at; any more are taken for rows that nobody else uses.
-constexpr uint64_t kRowsMax = kSampleAccessesMax;
+constexpr uint64_t kRowsMax = 512;  // of one transaction; any more are taken for rows that nobody else uses
 constexpr uint32_t kNone = 0xFFFFFFFFu;
 
 class Sample {
@@ -29,7 +28,7 @@ class Sample {
   void Look(int64_t begin, int64_t end, BatchStatistics* statistics) {
     MakeRoom(kSampleMax);
     const int64_t last = std::min(end, begin + kSampleMax);
-    for (int64_t position = begin; position < last && found_.accesses < kSampleAccessesMax; ++position) {
+    for (int64_t position = begin; position < last && looked_ < kSampleAccessesMax; ++position) {
       ++found_.sample;
       const TransactionCode* code = CodeAt(input_, position);
       const auto type = code == nullptr ? 0 : static_cast<size_t>(code - input_.code.transactions.data() + 1);
@@ -128,6 +127,7 @@ class Sample {
     if (met_.empty()) return;
     const auto own = static_cast<int64_t>(met_.size()) + unmet;
     unmet_ += unmet;
+    looked_ += static_cast<int64_t>(met_.size());
     int64_t waits = 0;
     for (int64_t one : waiting_) waits += one;
     found_.accesses += own;
@@ -268,6 +268,7 @@ class Sample {
   std::vector<Row> rows_;         // in the order in which they were met
   std::vector<uint32_t> places_;  // open addressing: their numbers by name
   uint64_t unmet_ = 0;
+  int64_t looked_ = 0;                                // accesses
   std::vector<uint32_t> types_;                       // transactions of each; the first are those that run nothing
   std::vector<std::pair<uint32_t, uint32_t>> waits_;  // chains: the second waits for the first
   uint32_t transaction_path_ = 0, operation_path_ = 0;

@@ -61,12 +61,13 @@ class Bfs : public Explorer {
     uint32_t level = 0;
     bool arrived = false;  // at its end
     std::span<const UnitId> chunk;
+    bool holds = false;  // the chunk, which has to wait
   };
 
   std::span<const UnitId> Take(uint32_t level) {
     const uint32_t begin = strata_.first[level], size = strata_.first[level + 1] - begin;
     const auto [least, most] = crew_->chunk();
-    const uint32_t chunk = std::clamp(size / (4 * workers_), least, most);
+    const uint32_t chunk = std::clamp(workers_ == 1 ? size : size / (4 * workers_), least, most);
     // Relaxed: who takes which chunk is all that matters here; the barrier orders what they did.
     const uint32_t at = Shared(counters_[level]).fetch_add(chunk, std::memory_order_relaxed);
     if (at >= size) return {};
@@ -74,7 +75,11 @@ class Bfs : public Explorer {
   }
 
   Step Run(int worker, Here* here) {
-    if (group_ && !group_->AllReady(here->chunk)) return Step::kIdle;
+    if (group_ && !group_->AllReady(here->chunk)) {
+      here->holds = true;
+      return Step::kIdle;
+    }
+    if (std::exchange(here->holds, false)) crew_->Held(worker);
     crew_->RunMany(worker, here->chunk);
     if (group_) {
       for (UnitId unit : here->chunk) group_->Done(worker, unit);

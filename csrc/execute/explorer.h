@@ -39,7 +39,7 @@ class Crew {
   virtual ~Crew() = default;
   virtual Chunk chunk() const { return {1, kUsualChunk}; }
   virtual void Run(int worker, UnitId unit) = 0;
-  // The unit that the worker runs next it took early, and has waited for.
+  // What the worker runs next it took early, and has waited for.
   virtual void Held(int /*worker*/) {}
   // Units of one stratum.
   virtual void RunMany(int worker, std::span<const UnitId> units) {

@@ -18,6 +18,7 @@ class NestedLanes : public Crew {
   void Run(int worker, UnitId unit) override { RunMany(worker, {&unit, 1}); }
   void RunMany(int worker, std::span<const UnitId> units) override;
   Chunk chunk() const override { return chunk_; }
+  void Held(int worker) override { operations_.Held(worker); }
 
  private:
   struct alignas(64) Worker {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cassert>
+#include <utility>
 
 namespace morphspark {
 
@@ -56,12 +57,14 @@ std::span<const Node> OperationCrew::Nodes(const UnitId& unit) const {
 
 void OperationCrew::Run(int worker, UnitId unit) {
   for (Node node : Nodes(unit)) RunNode(worker, node);
-  own_[worker].held = false;
 }
 
 // What a worker waited for with the operation in hand, it executes at once.
-void OperationCrew::BecomeReady(int worker, OperationState* state) {
-  if (!own_[worker].held) Advance(state, OperationState::kReady, &own_[worker].made);
+void OperationCrew::Become(int worker, OperationState* state, OperationState to) {
+  Own& own = own_[worker];
+  const bool at_once = std::exchange(own.held, false) && to == OperationState::kExecuted;
+  if (!at_once) Advance(state, OperationState::kReady, &own.made);
+  if (to != OperationState::kReady) Advance(state, to, &own.made);
 }
 
 // Whether what a node waits for has been executed, or passed over since its transaction has failed.
@@ -78,7 +81,6 @@ void OperationCrew::RunNode(int worker, Node node) {
   const Task task = memory_.graph.owner[node];
   if (!memory_.graph.Cut(task)) return RunWhole(worker, task);
   assert(Ready(node));
-  BecomeReady(worker, &memory_.states[node]);
   const TransactionId type = graph_.type[task];
   const TransactionCode& code = batch_.context().code->transactions[type];
   const bool eager = policies_.Of(type).abort == Abort::kEager;
@@ -97,9 +99,11 @@ void OperationCrew::RunNode(int worker, Node node) {
     } catch (...) {
       return batch_.Stop(std::current_exception());
     }
-    Advance(&memory_.states[node], OperationState::kExecuted, &own_[worker].made);
+    Become(worker, &memory_.states[node], OperationState::kExecuted);
     passes = reason == kNoReason;
     if (!passes) Fail(worker, task);
+  } else {
+    Become(worker, &memory_.states[node], OperationState::kReady);
   }
   for (uint32_t use : operation.uses) {
     const Access access = graph_.first[task] + use;
@@ -119,9 +123,8 @@ void OperationCrew::RunWhole(int worker, Task task) {
 void OperationCrew::RanWhole(int worker, std::span<const Task> tasks) {
   for (Task task : tasks) {
     OperationState* const state = &memory_.states[memory_.graph.first[task]];
-    BecomeReady(worker, state);
     const bool aborts = !optimistic_ && batch_.Aborted(task);
-    Advance(state, aborts ? OperationState::kAborted : OperationState::kExecuted, &own_[worker].made);
+    Become(worker, state, aborts ? OperationState::kAborted : OperationState::kExecuted);
   }
 }
 
@@ -149,6 +152,16 @@ void OperationCrew::Fail(int worker, Task task) {
 
 bool OperationCrew::failed() const {
   return std::ranges::any_of(own_, [](const Own& one) { return !one.failed.empty(); });
+}
+
+void OperationCrew::RanAgain() {
+  for (Task task = 0; task < graph_.tasks; ++task) {
+    const OperationState ended = batch_.Aborted(task) ? OperationState::kAborted : OperationState::kExecuted;
+    for (OperationState& state : StatesOf(task)) {
+      RollBack(&state, OperationState::kReady, &own_[0].made);
+      Advance(&state, ended, &own_[0].made);
+    }
+  }
 }
 
 Transitions OperationCrew::Made() const {

@@ -81,6 +81,8 @@ class OperationCrew : public Crew {
   // Takes back and runs again what must be, on the pool's threads if there is one; how many transactions that were.
   int64_t Redo(ThreadPool* pool);
   bool failed() const;
+  // All ran again as a whole, elsewhere.
+  void RanAgain();
   // The transitions of all operations so far.
   Transitions Made() const;
   bool optimistic() const { return optimistic_; }
@@ -92,12 +94,12 @@ class OperationCrew : public Crew {
   struct alignas(64) Own {
     std::vector<Task> failed;
     size_t settled = 0;  // so many of them are taken back
-    bool held = false;   // it has waited for what it runs next
+    bool held = false;   // it has waited for the operation that it runs next
     Transitions made{};
   };
 
   void RunNode(int worker, Node node);
-  void BecomeReady(int worker, OperationState* state);
+  void Become(int worker, OperationState* state, OperationState to);
   bool Ready(Node node) const;
   void RunWhole(int worker, Task task);
   std::span<OperationState> StatesOf(Task task);

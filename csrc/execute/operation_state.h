@@ -12,7 +12,7 @@
 //
 // Who is ready, explorers find out by counting (units.h), and T1 is noted when it runs. The state says afterwards what
 // has happened to an operation: taking back asks it who has read, and Validate whether all came to the same end. How
-// often each transition was made is in the metrics.
+// often each transition was made is in the metrics, but for transactions that are repaired (repair.h).
 #pragma once
 
 #include <array>

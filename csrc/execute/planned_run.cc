@@ -303,7 +303,9 @@ void PlannedRun::Explore(const Strategy& strategy, const Input& input, ThreadPoo
     TransactionCrew crew_of_whole(batch, workers);
     run_transactions(Exploration::kBfs, &crew_of_whole);
     report = told;
-    report->redo = again.plan + again.construct + again.explore;
+    if (!batch->stopped()) crew.RanAgain();
+    report->transitions = crew.Made();
+    report->redo = again.plan + again.construct + again.explore + clock.Lap();
     report->redone = graph_.tasks;
   } else if (strategy.scheme == Scheme::kNested) {
     std::vector<Strategy> by_type(input.nested.begin(), input.nested.end());
@@ -320,7 +322,7 @@ void PlannedRun::Explore(const Strategy& strategy, const Input& input, ThreadPoo
     drive(std::make_unique<Nest>(crews.operations().units(), members, workers, &nest_memory_));
     report->levels = nest_memory_.strata.levels();
     report->redone = crews.operations().Redo(redo_pool);
-    report->transitions = crews.operations().Made();
+    if (crews.operations().optimistic()) report->transitions = crews.operations().Made();
     report->redo = clock.Lap();
     assert(batch->stopped() || crews.operations().Validate());
   } else if (strategy.scheme == Scheme::kNolock) {

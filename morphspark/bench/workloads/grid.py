@@ -15,7 +15,7 @@ from morphspark.bench.workloads.ledger import Ledger
 from morphspark.bench.workloads.toll_processing import TollProcessing
 from morphspark.bench.workloads.workload import Workload
 
-SHUFFLE = 881  # a seed that brings the extremes of every knob among the first twelve
+SHUFFLE = 853  # a seed that brings the rest of what there is among the first twelve
 KEYS = 10_000  # accounts, assets, records: many engines are opened
 
 
@@ -25,9 +25,9 @@ class Entry(NamedTuple):
 
 
 def grid(scale: Scale) -> list[Entry]:
-    """In an order that mixes all knobs, so that the first few are a fair sample."""
-    entries = [*_ledgers(scale), *_intervals(scale), *_hot_assets(scale), *_sums(scale), *_others(scale), *_ends(scale)]
-    return [entries[index] for index in np.random.default_rng(SHUFFLE).permutation(len(entries))]
+    """The ends of all ranges, then the others in an order that mixes all knobs: the first few are a sample of all."""
+    others = [*_ledgers(scale), *_intervals(scale), *_hot_assets(scale), *_sums(scale), *_others(scale)]
+    return [*_ends(scale), *(others[index] for index in np.random.default_rng(SHUFFLE).permutation(len(others)))]
 
 
 def _ledgers(scale: Scale) -> Iterator[Entry]:
