@@ -126,7 +126,8 @@ def _returned_types(app: m.AppModel) -> dict[str, Type]:
 def hoisted(transaction: m.TransactionModel) -> dict[str, tuple[m.When, ...]]:
     """For each bound name the blocks that must hold for its value to be computed.
 
-    A value of a `when` block that is used after the block is computed always; used only inside, only there.
+    A value of a `when` block that is used after the block is computed always; used only inside, only there. Another
+    name for a value is no use of it: uses of that name are.
     """
     uses: dict[str, list[tuple[m.When, ...]]] = {}
     places: dict[str, tuple[m.When, ...]] = {}
@@ -139,6 +140,9 @@ def hoisted(transaction: m.TransactionModel) -> dict[str, tuple[m.When, ...]]:
     for _, value in transaction.returns:
         use(value, ())
     for statement, path in reversed(list(m.statements(transaction.body))):
+        if is_alias(statement):
+            uses.setdefault(statement.value.name, []).extend(uses.get(statement.name, []))
+            continue
         if isinstance(statement, m.Let):
             path = _common([path, *uses.get(statement.name, [path])])
             places[statement.name] = path
@@ -147,6 +151,10 @@ def hoisted(transaction: m.TransactionModel) -> dict[str, tuple[m.When, ...]]:
         for part in m.parts(statement):
             use(part, path)
     return places
+
+
+def is_alias(statement: Any) -> bool:
+    return isinstance(statement, m.Let) and isinstance(statement.value, m.Var)
 
 
 def _common(paths: list[tuple[m.When, ...]]) -> tuple[m.When, ...]:
@@ -180,7 +188,9 @@ class Run:
 
     def block(self, body: tuple[Any, ...], live: bool) -> None:
         for statement in body:
-            if isinstance(statement, m.Let):
+            if is_alias(statement):
+                self.names[statement.name] = self.names.get(statement.value.name)  # or nobody uses it
+            elif isinstance(statement, m.Let):
                 if all(self.holds[id(block)] for block in self.places[statement.name]):
                     self.names[statement.name] = self.bound(statement.value)
             elif isinstance(statement, m.When):

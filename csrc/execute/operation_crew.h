@@ -94,7 +94,7 @@ class OperationCrew : public Crew {
   struct alignas(64) Own {
     std::vector<Task> failed;
     size_t settled = 0;  // so many of them are taken back
-    bool held = false;   // it has waited for the operation that it runs next
+    bool held = false;   // it has waited for what it runs next
     Transitions made{};
   };
 
