@@ -33,6 +33,7 @@ constexpr double kWon = 0.98;               // of the best, and less is not by c
 constexpr double kWorse = 1.15;             // times what it was: the best has lost its lead, perhaps
 constexpr double kHopeful = 0.8;            // of the best by the model, and measured
 constexpr double kNotHopeless = 3;          // at most so many times the best: tried again now and then, too
+constexpr double kOutdated = 2;             // times what it takes now the best took then: other transactions
 constexpr double kLostMax = 2;              // times what the model says
 constexpr int kRunsEnough = 2;
 constexpr double kSurprise = 1.6;  // times what it was, or one of so many parts
@@ -126,6 +127,11 @@ uint64_t SpanBucket(double span) {
   return static_cast<uint64_t>(std::clamp<int64_t>(std::lround(-std::log2(std::max(span, 1e-6))), 0, 6));
 }
 
+// Were transactions so much dearer when it was measured that they must have been others?
+bool Outdated(const ArmRecord& record, std::span<const ArmRecord> records) {
+  return record.beaten_by > kOutdated * records[record.best_then].seconds.Estimate();
+}
+
 // The choice itself, with names for what it is made from.
 class Chooser {
  public:
@@ -144,6 +150,7 @@ class Chooser {
     if (!decision) decision = Again(best);
     if (!decision) decision = Decision{best, FullSize(best), Why::kBest, Estimate(best)};
     decision->best = Estimate(best);
+    decision->best_arm = best;
     return *decision;
   }
 
@@ -210,7 +217,7 @@ class Chooser {
     for (int arm = 1; arm < static_cast<int>(records_.size()); ++arm) {
       if (!Possible(arm)) continue;
       const ArmRecord& record = records_[arm];
-      if (record.known()) {
+      if (record.known() && !Outdated(record, records_)) {
         if (record.seconds.count() >= kRunsEnough || record.borrowed || arm == best) continue;
         const double own = Estimate(arm);
         if (own < (Arms()[arm].resized ? kPromising : kSecondChance) * least)
@@ -244,7 +251,8 @@ class Chooser {
   // In decisions: the more is probably lost, the more rarely.
   static uint64_t Patience(const ArmRecord& record, double own, double least) {
     const double lost = std::clamp(own / least, 1.0, kPromising) - 1;
-    return static_cast<uint64_t>(static_cast<double>(record.patience) * (1 + std::pow(lost / kReluctance, 2)));
+    const double patience = static_cast<double>(record.patience) * (1 + std::pow(lost / kReluctance, 2));
+    return static_cast<uint64_t>(std::min(patience, static_cast<double>(Adviser::kPatienceMax)));
   }
 
   std::optional<Decision> Again(int best) const {
@@ -253,10 +261,11 @@ class Chooser {
       const ArmRecord& record = records_[arm];
       if (arm == best || !record.known() || !Possible(arm)) continue;
       const bool worse = record.beaten_by > 0 && least > kWorse * record.beaten_by;  // the best, since then
+      const bool changed = worse || Outdated(record, records_);
       const double own = Estimate(arm);
       const double nowadays = Nowadays(arm, least);
       const uint64_t patience = Patience(record, arm == kSerial ? least : nowadays, least);
-      if (!worse && situation_.decisions - record.last <= patience) continue;
+      if (!changed && situation_.decisions - record.last <= patience) continue;
       // A short look tells more than a batch takes: caches are cold.
       if (arm == kSerial)
         return Decision{arm, own < kPromising * least ? FullSize(arm) : SerialLookAgain(), Why::kAgain, own};
@@ -446,6 +455,7 @@ Adviser::Advice Adviser::Next(const BatchStatistics& looked, int workers, int64_
                 key,
                 accesses,
                 decision.best,
+                decision.best_arm,
                 inputs};
   advice.chunk = ChunkOf(inputs.costs.serial * accesses);
   advice.tells = Tell(decision.arm, transactions, looked.Together(), punctuation);
@@ -473,7 +483,16 @@ Adviser::Advice Adviser::Shaken(const BatchStatistics& statistics, int64_t limit
 void Adviser::LearnCosts(const Advice& advice, const BatchReport& report, int workers) {
   const auto accesses = static_cast<double>(report.accesses + report.onlookers);  // as statistics count them
   const auto unit = static_cast<size_t>(advice.strategy.unit);
-  Follow((report.plan + report.construct + report.install) / accesses, &costs_.planning[unit]);
+  double& planning = costs_.planning[unit];
+  const double planning_before = planning;
+  Follow((report.plan + report.construct + report.install) / accesses, &planning);
+  if (advice.why == Why::kCalibration && planning_before > 0) {
+    // Planning computes rows, so it depends on what transactions do: it costs as much more or less with other units.
+    const double times = planning / planning_before;
+    for (size_t other = 0; other < kUnits; ++other) {
+      if (other != unit) costs_.planning[other] *= times;
+    }
+  }
   const double busy = (report.explore * workers - report.waiting) / accesses;
   // At least a bit: 0 is what is not known.
   if (advice.strategy.unit == Unit::kStratum) {
@@ -522,6 +541,7 @@ void Adviser::LearnRecord(const Advice& advice, double seconds, Context* context
   ArmRecord& record = context->records[advice.arm];
   const double before = record.seconds.Estimate();
   const bool best = advice.why == Why::kBest, borrowed = record.borrowed;
+  const bool outdated = !best && Outdated(record, context->records);
   const double times = before > 0 ? std::max(seconds / before, before / seconds) : 1;
   const bool surprise = best && times > kSurprise && (borrowed || record.seconds.count() >= kRunsEnough);
   if (best) context->surprises = surprise ? context->surprises + 1 : 0;
@@ -530,12 +550,13 @@ void Adviser::LearnRecord(const Advice& advice, double seconds, Context* context
   if (surprise && (cheap || context->surprises >= kSurprises)) last_best_.reset();
   record.last = decisions_;
   if (surprise && borrowed && context->surprises < kSurprises) return;  // it may have been disturbed: once more
-  if (borrowed) record.seconds = Recent();
+  if (borrowed || outdated) record.seconds = Recent();
   // Of the best, what it took elsewhere counts as one measurement: if this one was disturbed, it stays the best.
   if (borrowed && best && !surprise) record.seconds.Add(before);
   record.borrowed = false;
   record.seconds.Add(seconds);
   record.beaten_by = advice.best;
+  record.best_then = advice.best_arm;
   // Another look at `serial` tells what it takes, not that batches have changed: if they have, the best tells.
   if (advice.arm == kSerial && !borrowed) context->serial = record.seconds.Estimate();
   // Who has won is tried again at once: it takes more than one measurement to believe it.

@@ -12,7 +12,8 @@
 //                  rarely, where nothing is planned for long
 //   trial          an arm that was never run, if it could win by the model (cost_model.h), the most promising first.
 //                  Relatives of an arm (another exploration, l-abort) are tried if that did well, sizes for the best,
-//                  and larger batches where lanes came close: their strata are wider
+//                  and larger batches where lanes came close: their strata are wider. An arm that ran when the best
+//                  of then took twice what it takes now is as good as one that never did
 //   again          arms that were close, and `serial` in any case, a few transactions of it; ever more rarely, the more
 //                  so the more they took; but at once where the best takes more than when they were measured
 //   best           else
@@ -89,6 +90,7 @@ struct ArmRecord {
   uint64_t last = 0;      // decision in which it ran last
   uint64_t patience = 8;  // decisions until it is tried again
   double beaten_by = 0;   // what the best took then; 0: not known
+  int best_then = 0;      // which arm that was
 
   bool known() const { return seconds.count() > 0; }
 };
@@ -99,6 +101,7 @@ struct Decision {
   Why why;
   double predicted;  // seconds of an access
   double best = 0;   // the same of the arm that takes least; 0: not known
+  int best_arm = 0;  // which that is
 };
 
 struct Situation {
@@ -123,6 +126,7 @@ class Adviser {
     uint64_t context = 0;
     double accesses = 1;  // per transaction
     double best = 0;      // seconds of an access with the arm that takes least; 0: not known
+    int best_arm = 0;     // which that is
     DecisionInputs inputs = {};
     uint32_t chunk = Crew::kUsualChunk;  // transactions that a worker takes at once
     bool tells = true;                   // are they enough to tell what the arm can do?

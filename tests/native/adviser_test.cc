@@ -3,6 +3,7 @@
 #include "execute/adviser.h"
 
 #include <boost/test/unit_test.hpp>
+#include <cmath>
 #include <vector>
 
 namespace morphspark {
@@ -506,6 +507,42 @@ BOOST_AUTO_TEST_CASE(lanes_win_where_first_looks_missed_the_dear_ones) {
   stream.Epoch(costs, Scattered(4'096));
   costs.serial = 0.6e-6;
   BOOST_TEST(IsColumns(stream.Settled(costs, Scattered(4'096), /*epochs=*/40)));
+}
+
+BOOST_AUTO_TEST_CASE(what_was_true_of_others_is_not_held_against_lanes) {
+  // Bit by bit, transactions that lanes are no use for become others that they run fast.
+  struct Case {
+    double planning;  // at first: to plan those may mean to run most of what they do
+    int drift;        // epochs
+  };
+  for (const auto& [planning, drift] : {Case{50e-9, 40}, Case{50e-9, 400}, Case{0.9e-6, 40}, Case{0.9e-6, 400}}) {
+    Stream stream(/*workers=*/1);
+    Costs costs{.serial = 2e-6, .columns = 3.8e-6, .strata = 4e-6, .joins = 4e-6, .planning = planning};
+    BatchStatistics like = Scattered(4'096);
+    BOOST_TEST(IsSerial(stream.Settled(costs, like, /*epochs=*/60)));
+    like.types = 2;
+    const Costs last{.serial = 0.36e-6, .columns = 0.1e-6, .strata = 0.45e-6, .joins = 0.45e-6, .planning = 20e-9};
+    const auto step = [&](double from, double to) { return std::pow(to / from, 1.0 / drift); };
+    const double serial = step(costs.serial, last.serial), columns = step(costs.columns, last.columns);
+    const double joins = step(costs.joins, last.joins), plan = step(costs.planning, last.planning);
+    for (int epoch = 0; epoch < drift; ++epoch) {
+      costs.serial *= serial;
+      costs.columns *= columns;
+      costs.strata = costs.joins *= joins;
+      costs.planning *= plan;
+      stream.Epoch(costs, like);
+    }
+    BOOST_TEST_INFO("planning " << planning << ", over " << drift << " epochs");
+    BOOST_TEST(IsColumns(stream.Settled(last, like, /*epochs=*/500)));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(however_often_lanes_lost_they_are_tried_again) {
+  Stream stream(/*workers=*/1);
+  Costs costs{.serial = 1e-6, .columns = 1.6e-6, .strata = 2e-6, .joins = 2e-6};
+  BOOST_TEST(IsSerial(stream.Settled(costs, Scattered(4'096), /*epochs=*/20'000)));
+  costs.columns = 0.2e-6;  // `serial` takes what it took: nothing tells
+  BOOST_TEST(IsColumns(stream.Settled(costs, Scattered(4'096), /*epochs=*/5'000)));
 }
 
 BOOST_AUTO_TEST_CASE(what_lanes_gain_is_learned_for_types) {
