@@ -33,7 +33,7 @@ constexpr double kWon = 0.98;               // of the best, and less is not by c
 constexpr double kWorse = 1.15;             // times what it was: the best has lost its lead, perhaps
 constexpr double kHopeful = 0.8;            // of the best by the model, and measured
 constexpr double kNotHopeless = 3;          // at most so many times the best: tried again now and then, too
-constexpr double kOutdated = 2;             // times what it takes now the best took then: other transactions
+constexpr double kOutdated = 2;             // times what it takes now, the best took then: nothing is known of others
 constexpr double kLostMax = 2;              // times what the model says
 constexpr int kRunsEnough = 2;
 constexpr double kSurprise = 1.6;  // times what it was, or one of so many parts
@@ -127,10 +127,8 @@ uint64_t SpanBucket(double span) {
   return static_cast<uint64_t>(std::clamp<int64_t>(std::lround(-std::log2(std::max(span, 1e-6))), 0, 6));
 }
 
-// Were transactions so much dearer when it was measured that they must have been others?
-bool Outdated(const ArmRecord& record, std::span<const ArmRecord> records) {
-  return record.beaten_by > kOutdated * records[record.best_then].seconds.Estimate();
-}
+// Did the best take so much more when it was measured that transactions must have been others?
+bool Outdated(const ArmRecord& record, double least) { return record.beaten_by > kOutdated * least; }
 
 // The choice itself, with names for what it is made from.
 class Chooser {
@@ -150,7 +148,6 @@ class Chooser {
     if (!decision) decision = Again(best);
     if (!decision) decision = Decision{best, FullSize(best), Why::kBest, Estimate(best)};
     decision->best = Estimate(best);
-    decision->best_arm = best;
     return *decision;
   }
 
@@ -217,7 +214,7 @@ class Chooser {
     for (int arm = 1; arm < static_cast<int>(records_.size()); ++arm) {
       if (!Possible(arm)) continue;
       const ArmRecord& record = records_[arm];
-      if (record.known() && !Outdated(record, records_)) {
+      if (record.known() && (arm == best || !Outdated(record, least))) {
         if (record.seconds.count() >= kRunsEnough || record.borrowed || arm == best) continue;
         const double own = Estimate(arm);
         if (own < (Arms()[arm].resized ? kPromising : kSecondChance) * least)
@@ -261,7 +258,7 @@ class Chooser {
       const ArmRecord& record = records_[arm];
       if (arm == best || !record.known() || !Possible(arm)) continue;
       const bool worse = record.beaten_by > 0 && least > kWorse * record.beaten_by;  // the best, since then
-      const bool changed = worse || Outdated(record, records_);
+      const bool changed = worse || Outdated(record, least);
       const double own = Estimate(arm);
       const double nowadays = Nowadays(arm, least);
       const uint64_t patience = Patience(record, arm == kSerial ? least : nowadays, least);
@@ -439,7 +436,9 @@ Adviser::Advice Adviser::Next(const BatchStatistics& looked, int workers, int64_
   inputs.costs.serial = serial.count() > 0 ? serial.Estimate() : transaction_.Estimate() / accesses;
   inputs.costs.lanes_gain = LanesGain(looked.types, inputs.costs.serial);
   Refresh(inputs, workers, &context);
-  const bool calibrated = calibrations_ >= kCalibrations && decisions_ - planned_last_ < calibration_patience_;
+  const bool others = serial_then_ > kOutdated * inputs.costs.serial;  // than were planned last
+  const uint64_t patience = others ? kPatienceAtFirst : calibration_patience_;
+  const bool calibrated = calibrations_ >= kCalibrations && decisions_ - planned_last_ < patience;
   const Situation situation{workers, punctuation, decisions_, calibrated};
   const Decision decision = Decide(inputs.statistics, inputs.costs, context.records, situation);
   int64_t transactions = std::min(decision.transactions, limit);
@@ -455,7 +454,6 @@ Adviser::Advice Adviser::Next(const BatchStatistics& looked, int workers, int64_
                 key,
                 accesses,
                 decision.best,
-                decision.best_arm,
                 inputs};
   advice.chunk = ChunkOf(inputs.costs.serial * accesses);
   advice.tells = Tell(decision.arm, transactions, looked.Together(), punctuation);
@@ -480,19 +478,22 @@ Adviser::Advice Adviser::Shaken(const BatchStatistics& statistics, int64_t limit
       .strategy = strategy, .transactions = std::min(few, limit), .why = Why::kTrial, .inputs = {statistics, costs_}};
 }
 
+// Planning depends on what transactions do, as it computes rows: what whole ones take more or less than before, other
+// units do, too.
+void Adviser::LearnCalibration(double planning_before) {
+  const auto whole = static_cast<size_t>(Unit::kTransaction);
+  const double times = planning_before > 0 ? costs_.planning[whole] / planning_before : 1;
+  for (size_t unit = 0; unit < kUnits; ++unit) {
+    if (unit != whole) costs_.planning[unit] *= times;
+  }
+  if (++calibrations_ <= kCalibrations) return;
+  calibration_patience_ = kOutdated * times < 1 ? kPatienceAtFirst : std::min(2 * calibration_patience_, kPatienceMax);
+}
+
 void Adviser::LearnCosts(const Advice& advice, const BatchReport& report, int workers) {
   const auto accesses = static_cast<double>(report.accesses + report.onlookers);  // as statistics count them
   const auto unit = static_cast<size_t>(advice.strategy.unit);
-  double& planning = costs_.planning[unit];
-  const double planning_before = planning;
-  Follow((report.plan + report.construct + report.install) / accesses, &planning);
-  if (advice.why == Why::kCalibration && planning_before > 0) {
-    // Planning computes rows, so it depends on what transactions do: it costs as much more or less with other units.
-    const double times = planning / planning_before;
-    for (size_t other = 0; other < kUnits; ++other) {
-      if (other != unit) costs_.planning[other] *= times;
-    }
-  }
+  Follow((report.plan + report.construct + report.install) / accesses, &costs_.planning[unit]);
   const double busy = (report.explore * workers - report.waiting) / accesses;
   // At least a bit: 0 is what is not known.
   if (advice.strategy.unit == Unit::kStratum) {
@@ -511,11 +512,15 @@ void Adviser::Learn(const Advice& advice, const BatchReport& report, int workers
   aborts_ += std::min(transactions / kAbortsOver, 1.0) * (aborts - aborts_);
   unlooked_ -= report.seconds;
   if (advice.strategy.scheme == Scheme::kSerial) transaction_.Add(report.seconds / transactions);
+  const double planning = costs_.planning[static_cast<size_t>(Unit::kTransaction)];
   if (report.accesses + report.onlookers > 0 && advice.strategy.scheme == Scheme::kExplore)
     LearnCosts(advice, report, workers);
-  if (advice.strategy.scheme != Scheme::kSerial) planned_last_ = decisions_;
+  if (advice.strategy.scheme != Scheme::kSerial) {
+    planned_last_ = decisions_;
+    serial_then_ = advice.inputs.costs.serial;
+  }
   if (advice.why == Why::kCalibration) {
-    if (++calibrations_ > kCalibrations) calibration_patience_ = std::min(2 * calibration_patience_, kPatienceMax);
+    LearnCalibration(planning);
     return;  // too small to tell what the arm can do
   }
   const auto found = contexts_.find(advice.context);
@@ -541,7 +546,7 @@ void Adviser::LearnRecord(const Advice& advice, double seconds, Context* context
   ArmRecord& record = context->records[advice.arm];
   const double before = record.seconds.Estimate();
   const bool best = advice.why == Why::kBest, borrowed = record.borrowed;
-  const bool outdated = !best && Outdated(record, context->records);
+  const bool outdated = !best && Outdated(record, advice.best);
   const double times = before > 0 ? std::max(seconds / before, before / seconds) : 1;
   const bool surprise = best && times > kSurprise && (borrowed || record.seconds.count() >= kRunsEnough);
   if (best) context->surprises = surprise ? context->surprises + 1 : 0;
@@ -556,7 +561,6 @@ void Adviser::LearnRecord(const Advice& advice, double seconds, Context* context
   record.borrowed = false;
   record.seconds.Add(seconds);
   record.beaten_by = advice.best;
-  record.best_then = advice.best_arm;
   // Another look at `serial` tells what it takes, not that batches have changed: if they have, the best tells.
   if (advice.arm == kSerial && !borrowed) context->serial = record.seconds.Estimate();
   // Who has won is tried again at once: it takes more than one measurement to believe it.

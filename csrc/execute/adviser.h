@@ -9,11 +9,11 @@
 //
 //   first look     nothing is known: a few transactions in order
 //   calibration    what planning costs on this machine: a small batch, whatever may come of it; again, ever more
-//                  rarely, where nothing is planned for long
+//                  rarely, where nothing is planned for long; sooner, where transactions take half of what they took
 //   trial          an arm that was never run, if it could win by the model (cost_model.h), the most promising first.
 //                  Relatives of an arm (another exploration, l-abort) are tried if that did well, sizes for the best,
-//                  and larger batches where lanes came close: their strata are wider. An arm that ran when the best
-//                  of then took twice what it takes now is as good as one that never did
+//                  and larger batches where lanes came close: their strata are wider. An arm that ran only when
+//                  the best took twice what it takes now is as good as one that never did
 //   again          arms that were close, and `serial` in any case, a few transactions of it; ever more rarely, the more
 //                  so the more they took; but at once where the best takes more than when they were measured
 //   best           else
@@ -90,7 +90,6 @@ struct ArmRecord {
   uint64_t last = 0;      // decision in which it ran last
   uint64_t patience = 8;  // decisions until it is tried again
   double beaten_by = 0;   // what the best took then; 0: not known
-  int best_then = 0;      // which arm that was
 
   bool known() const { return seconds.count() > 0; }
 };
@@ -101,7 +100,6 @@ struct Decision {
   Why why;
   double predicted;  // seconds of an access
   double best = 0;   // the same of the arm that takes least; 0: not known
-  int best_arm = 0;  // which that is
 };
 
 struct Situation {
@@ -126,7 +124,6 @@ class Adviser {
     uint64_t context = 0;
     double accesses = 1;  // per transaction
     double best = 0;      // seconds of an access with the arm that takes least; 0: not known
-    int best_arm = 0;     // which that is
     DecisionInputs inputs = {};
     uint32_t chunk = Crew::kUsualChunk;  // transactions that a worker takes at once
     bool tells = true;                   // are they enough to tell what the arm can do?
@@ -165,6 +162,9 @@ class Adviser {
   void LearnRecord(const Advice& advice, double seconds, Context* context);
   Advice Shaken(const BatchStatistics& statistics, int64_t limit);
   void LearnCosts(const Advice& advice, const BatchReport& report, int workers);
+  void LearnCalibration(double planning_before);
+
+  static constexpr uint64_t kPatienceAtFirst = 64;  // with calibration
 
   std::unordered_map<uint64_t, Context> contexts_;
   uint64_t last_context_ = 0;
@@ -173,8 +173,9 @@ class Adviser {
   std::unordered_map<uint64_t, InLanes> lanes_;  // by types
   Recent transaction_;                           // seconds of one in order, whatever it does
   int calibrations_ = 0;
-  uint64_t planned_last_ = 0;           // decision in which a graph was made last
-  uint64_t calibration_patience_ = 64;  // decisions without one, until what it costs is measured again
+  uint64_t planned_last_ = 0;                         // decision in which a graph was made last
+  double serial_then_ = 0;                            // seconds of an access in order, of what it was made for
+  uint64_t calibration_patience_ = kPatienceAtFirst;  // decisions without one, until what it costs is measured again
   double aborts_ = 0;
   std::array<double, 3> spans_ = {};  // of transactions, operations, chains, lately; 0: not known
   std::optional<Advice> last_best_;   // may be repeated without a look
