@@ -127,7 +127,7 @@ uint64_t SpanBucket(double span) {
   return static_cast<uint64_t>(std::clamp<int64_t>(std::lround(-std::log2(std::max(span, 1e-6))), 0, 6));
 }
 
-// Did the best take so much more when it was measured that transactions must have been others?
+// Did the best take so much more when it was measured that transactions were others, probably?
 bool Outdated(const ArmRecord& record, double least) { return record.beaten_by > kOutdated * least; }
 
 // The choice itself, with names for what it is made from.
@@ -258,11 +258,10 @@ class Chooser {
       const ArmRecord& record = records_[arm];
       if (arm == best || !record.known() || !Possible(arm)) continue;
       const bool worse = record.beaten_by > 0 && least > kWorse * record.beaten_by;  // the best, since then
-      const bool changed = worse || Outdated(record, least);
       const double own = Estimate(arm);
       const double nowadays = Nowadays(arm, least);
       const uint64_t patience = Patience(record, arm == kSerial ? least : nowadays, least);
-      if (!changed && situation_.decisions - record.last <= patience) continue;
+      if (!worse && situation_.decisions - record.last <= patience) continue;
       // A short look tells more than a batch takes: caches are cold.
       if (arm == kSerial)
         return Decision{arm, own < kPromising * least ? FullSize(arm) : SerialLookAgain(), Why::kAgain, own};
@@ -546,7 +545,7 @@ void Adviser::LearnRecord(const Advice& advice, double seconds, Context* context
   ArmRecord& record = context->records[advice.arm];
   const double before = record.seconds.Estimate();
   const bool best = advice.why == Why::kBest, borrowed = record.borrowed;
-  const bool outdated = !best && Outdated(record, advice.best);
+  const bool outdated = advice.why == Why::kTrial && Outdated(record, advice.best);
   const double times = before > 0 ? std::max(seconds / before, before / seconds) : 1;
   const bool surprise = best && times > kSurprise && (borrowed || record.seconds.count() >= kRunsEnough);
   if (best) context->surprises = surprise ? context->surprises + 1 : 0;

@@ -14,8 +14,9 @@
 //                  Relatives of an arm (another exploration, l-abort) are tried if that did well, sizes for the best,
 //                  and larger batches where lanes came close: their strata are wider. An arm that ran only when
 //                  the best took twice what it takes now is as good as one that never did
-//   again          arms that were close, and `serial` in any case, a few transactions of it; ever more rarely, the more
-//                  so the more they took; but at once where the best takes more than when they were measured
+//   again          arms that were close, and `serial` in any case, a few transactions of it; ever more rarely, down to
+//                  once in 4,096 decisions, the more so the more they took; but at once where the best takes more than
+//                  when they were measured
 //   best           else
 //
 // Where functions are cheap the model says that no graph can win, and none is made. If the best suddenly takes much
