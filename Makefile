@@ -41,12 +41,13 @@ $(VENV)/.created:
 
 # The build requirements come first and isolation is off, so that the headers we compile against are those of the
 # pinned pyarrow, and nothing is downloaded twice. editable_mode=compat puts this folder itself on Python's path: Spark
-# looks there for modules called pyspark_*, and does not see what an import hook would find.
+# looks there for modules called pyspark_*, and does not see what an import hook would find. (Its short name, -C, is not
+# known to the pip that comes with Python 3.11 on Debian.)
 $(VENV)/.installed: $(VENV)/.created pyproject.toml constraints.txt
 	@command -v $(CXX) >/dev/null || { echo "No C++ compiler '$(CXX)': install g++ 12 or later, or name one: make CXX=…" >&2; exit 1; }
 	@echo "installing into $(VENV) (the first time this downloads several hundred MB)"
 	@$(PIP) install -c constraints.txt setuptools cython pyarrow numpy
-	@$(PIP) install -c constraints.txt --no-build-isolation -C editable_mode=compat -e '.[all]'
+	@$(PIP) install -c constraints.txt --no-build-isolation --config-settings editable_mode=compat -e '.[all]'
 	@touch $@
 
 $(VENV)/.built: $(VENV)/.installed $(CORE_INPUTS) morphspark/java.py
