@@ -27,7 +27,8 @@ from .core import (
     version_columns,
 )
 from .errors import LateError
-from .lower import kind_code, lower
+from .lower import lower
+from .machine_code import kind_code
 from .program import TableSpec
 from .strategy import FIXED, NESTED, WHY, Strategy, by_transaction, name_of
 from .types import NULL, Type

@@ -1,11 +1,11 @@
-"""Lowering and the machine number things alike: the lists in lower.py are those of csrc/program/code.h."""
+"""Lowering and the machine number things alike: the lists in machine_code.py are those of csrc/program/code.h."""
 
 import re
 from pathlib import Path
 
 import pytest
 
-from morphspark import lower
+from morphspark import machine_code
 
 CSRC = Path(__file__).parent.parent / "csrc"
 CODE = (CSRC / "program" / "code.h").read_text()
@@ -25,23 +25,25 @@ def test_operations():
     (macro,) = re.findall(r"#define MORPHSPARK_OPS\(X\)(.*?[^\\])\n", CODE, flags=re.DOTALL)
     names = re.findall(r"X\((\w+)\)", macro)
     assert len(names) > 50
-    assert list(lower.OPS) == names
-    assert list(lower.OPS.values()) == list(range(len(names)))
+    assert list(machine_code.OPS) == names
+    assert list(machine_code.OPS.values()) == list(range(len(names)))
 
 
 def test_failures():
     *names, count = enumerated(CODE, "Failure")
     assert count == "Failures"
-    assert list(lower.FAILURES) == [snake(name.removesuffix("Failure")) for name in names]
+    assert list(machine_code.FAILURES) == [snake(name.removesuffix("Failure")) for name in names]
 
 
 @pytest.mark.parametrize(
     ("enum", "names"),
-    [("Comparison", lower.COMPARISONS), ("Reduction", lower.REDUCTIONS), ("Match", lower.MATCHES)],
+    [("Comparison", machine_code.COMPARISONS), ("Reduction", machine_code.REDUCTIONS), ("Match", machine_code.MATCHES)],
 )
 def test_enums(enum, names):
     assert list(names) == [snake(name) for name in enumerated(CODE, enum)]
 
 
 def test_kinds():
-    assert list(lower.KINDS) == [snake(name) for name in enumerated((CSRC / "base" / "value.h").read_text(), "Kind")]
+    assert list(machine_code.KINDS) == [
+        snake(name) for name in enumerated((CSRC / "base" / "value.h").read_text(), "Kind")
+    ]

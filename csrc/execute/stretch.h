@@ -4,7 +4,7 @@
 // Which boundaries of `every` are passed is told by the timestamps of events, and without `each` so are the firings.
 // With `each` a firing needs a version in its window, and who will have left one is known only when it runs. So one is
 // planned for every row that has a version there or that an event before it may write. A firing looks first if its
-// window is empty (lower.py); then its reason is `not_due`, and the engine drops it.
+// window is empty (lower_steps.py); then its reason is `not_due`, and the engine drops it.
 //
 // Rows of firings are numbered behind those of events, those of one trigger side by side: their columns begin there, so
 // their offset is negative.

@@ -200,8 +200,8 @@ void FindOperations(const Graph& graph, const CodeOf& code_of, OperationGraph* o
 }
 
 uint64_t ChainGraph::Work::bytes() const {
-  return row.bytes() + chain.bytes() + number.bytes() + next.bytes() + first.bytes() + nodes.bytes() + index.bytes() +
-         low.bytes() + component.bytes() + open.capacity() * sizeof(uint32_t) + path.capacity() * sizeof(Place);
+  return number.bytes() + next.bytes() + first.bytes() + nodes.bytes() + index.bytes() + low.bytes() +
+         component.bytes() + open.capacity() * sizeof(uint32_t) + path.capacity() * sizeof(Place);
 }
 
 namespace {
@@ -308,12 +308,13 @@ void EachFirstRow(const Graph& graph, const OperationGraph& operations, Visit vi
 uint32_t NumberChains(const Graph& graph, const OperationGraph& operations, const Chained& chained,
                       ChainGraph::Work* work) {
   const Access accesses = graph.accesses();
-  work->row.Resize(accesses);
-  work->chain.Resize(accesses);
+  Scratch<uint32_t>&first_of_row = work->nodes, &chain_of_row = work->next;
+  first_of_row.Resize(accesses);
+  chain_of_row.Resize(accesses);
   for (Access access = 0; access < accesses; ++access) {
     const Access earlier = graph.earlier[access];
-    work->row[access] = earlier == kBase ? access : work->row[earlier];
-    work->chain[access] = kBase;
+    first_of_row[access] = earlier == kBase ? access : first_of_row[earlier];
+    chain_of_row[access] = kBase;
   }
   work->number.Resize(operations.nodes.units);
   uint32_t chains = 0;
@@ -322,7 +323,7 @@ uint32_t NumberChains(const Graph& graph, const OperationGraph& operations, cons
       work->number[node] = chains++;
       return;
     }
-    uint32_t& chain = work->chain[work->row[access]];
+    uint32_t& chain = chain_of_row[first_of_row[access]];
     if (chain == kBase) chain = chains++;
     work->number[node] = chain;
   });

@@ -66,17 +66,16 @@ struct ChainGraph {
   uint32_t rows = 0;
   uint32_t merged = 0;  // chains that are part of a larger unit
 
-  // Working memory, kept from batch to batch.
+  // Working memory, kept from batch to batch. Two arrays serve twice: for rows while chains are numbered, then for
+  // chains.
   struct Place {
     uint32_t chain, node, before;
   };
   struct Work {
-    Scratch<Access> row;                      // by access: the first access of its row
-    Scratch<uint32_t> chain;                  // by first access of a row: its chain, kBase: none yet
-    Scratch<uint32_t> number;                 // by node: its chain, then its unit
-    Scratch<uint32_t> next;                   // by number, while sorting
-    Scratch<uint32_t> first;                  // by chain, and one more
-    Scratch<Node> nodes;                      // by chain, in order
+    Scratch<uint32_t> number;  // by node: its chain, then its unit
+    Scratch<uint32_t> next;    // by first access of a row: its chain, kBase: none yet; by number, sorting
+    Scratch<uint32_t> first;   // by chain, and one more
+    Scratch<uint32_t> nodes;   // by access: the first access of its row; by chain: its nodes, in order
     Scratch<uint32_t> index, low, component;  // by chain
     std::vector<uint32_t> open;               // chains
     std::vector<Place> path;

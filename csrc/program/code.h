@@ -4,7 +4,8 @@
 // event's columns are put into registers when a transaction starts, a loop's elements when an iteration starts. Every
 // instruction that can fail names a block of reasons; the failure picks one of them.
 //
-// The order of Op, Failure and the encoding are shared with lower.py; `Decode` accepts only what verify.h proves safe.
+// The order of Op and Failure is that of machine_code.py, the encoding that of lower.py; `Decode` accepts only what
+// verify.h proves safe.
 #pragma once
 
 #include <algorithm>

@@ -16,7 +16,7 @@ from morphspark.apps import streaming_ledger
 from morphspark.bench.ledger_peers import COLUMNS, DictLoop
 from morphspark.bench.report import Report, take_turns
 from morphspark.bench.scale import Scale
-from morphspark.lower import kind_code
+from morphspark.machine_code import kind_code
 from morphspark.types import INT64, NULL, STRING
 
 EVENTS = 100_000

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 import morphspark as ms
 from morphspark.expr import Value
-from morphspark.lower import WORK_KINDS
+from morphspark.machine_code import WORK_KINDS
 from morphspark.trace import current_tracer
 from morphspark.types import INT64
 
