@@ -263,6 +263,12 @@ void Engine::Look(const EpochInput& input, const Order& order, int64_t draw_max,
   Graph graph;
   planner.Plan(plan, 0, order.running, &pool_, &graph);
   explanation->shape = ShapeOf(plan, graph);
+  const auto type_of = [&](Task task) { return task < order.keyed ? transactions_[order.Row(task)] : kUnmatched; };
+  for (Task task : explanation->shape.critical_path) explanation->path_types.push_back(type_of(task));
+  if (const Access one = explanation->shape.of_longest_chain; one != kBase) {
+    explanation->longest_chain_table = graph.table[one];
+    explanation->longest_chain_key = tables_[graph.table[one]]->KeyText(graph.slot[one]);
+  }
   // Firings will most likely be among the events. Of transactions that can be foreseen nobody knows yet whether they
   // will roam.
   const bool fires = std::ranges::any_of(
@@ -277,7 +283,7 @@ void Engine::Look(const EpochInput& input, const Order& order, int64_t draw_max,
   constexpr Access kDrawnMost = 512;  // nobody can read more
   if (order.running > draw_max || graph.accesses() > kDrawnMost) return;
   for (Task task = 0; task < graph.tasks; ++task) {
-    explanation->types.push_back(task < order.keyed ? transactions_[order.Row(task)] : kUnmatched);
+    explanation->types.push_back(type_of(task));
     explanation->alone.push_back(graph.roams(task));
   }
   explanation->accesses = Drawing(plan, graph, tables_);

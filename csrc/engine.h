@@ -78,6 +78,9 @@ struct EpochResult {
 struct EpochExplanation {
   bool plannable = true;  // else it runs in order, whatever the graph
   GraphShape shape;
+  std::vector<TransactionId> path_types;  // of the transactions on the critical path
+  TableId longest_chain_table = 0;        // where the row is that most operations use, and its key; if there is one
+  std::string longest_chain_key;
   Adviser::Advice advice;
   std::vector<TransactionId> types;   // by position; small epochs only
   std::vector<uint8_t> alone;         // by position: it computes keys; small epochs only

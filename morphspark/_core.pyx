@@ -236,9 +236,9 @@ cdef from_strategy(const _native.Strategy& strategy):
 
 
 cdef decision_inputs(_native.DecisionInputs* inputs):
-    """What `auto` knew: counts are those of a sample, see batch_statistics.h; costs are of one access.
+    """What `auto` decided by, see batch_statistics.h; costs are of one access. None: nobody looked.
 
-    None: nobody looked.
+    `seen` was counted in the same sample and decides nothing: it tells people what the batch is like.
     """
     cdef _native.BatchStatistics* found = &inputs.statistics
     if found.sample == 0:
@@ -246,14 +246,17 @@ cdef decision_inputs(_native.DecisionInputs* inputs):
     each = found.accesses / found.sample if found.sample else 0.0
     planning = {name: inputs.costs.Planning(<_native.Unit> unit) * 1e9 for unit, name in enumerate("fctv")}
     dispatch = {name: inputs.costs.Dispatch(<_native.Unit> unit) * 1e9 for unit, name in enumerate("fct")}
+    seen = {
+        "td": found.td, "pd": found.pd, "ld": found.ld, "degrees": [found.degrees[i] for i in range(4)],
+        "degree_max": found.degree_max, "same_row": found.same_row, "distinct_rows": found.distinct_rows,
+        "cyclic": found.cyclic,
+    }
     return {
-        "sample": found.sample, "accesses": each, "td": found.td, "pd": found.pd, "ld": found.ld,
-        "degree_max": found.degree_max, "degrees": [found.degrees[i] for i in range(4)],
-        "same_row": found.same_row, "distinct_rows": found.distinct_rows,
-        "cyclic": found.cyclic, "transaction_span": found.transaction_span, "operation_span": found.operation_span,
+        "sample": found.sample, "look_ms": found.seconds * 1e3, "accesses_each": each,
+        "transaction_span": found.transaction_span, "operation_span": found.operation_span,
         "chain_span": found.chain_span, "may_cut": found.may_cut, "lanes": found.lanes, "aborts": found.aborts,
         "serial_ns": inputs.costs.serial * 1e9, "planning_ns": planning, "dispatch_ns": dispatch,
-        "barrier_ns": inputs.costs.barrier * 1e9, "lanes_gain": inputs.costs.lanes_gain,
+        "barrier_ns": inputs.costs.barrier * 1e9, "lanes_gain": inputs.costs.lanes_gain, "seen": seen,
     }
 
 
@@ -394,8 +397,10 @@ cdef class Engine:
             "chains": found.shape.chains,
             "merged_chains": found.shape.merged_chains,
             "longest_chain": found.shape.longest_chain,
+            "longest_chain_row": (found.longest_chain_table, found.longest_chain_key),
             "span": found.shape.span,
             "transaction_span": found.shape.transaction_span,
+            "critical_path": list(zip(found.shape.critical_path, found.path_types, strict=True)),
             "strata": list(found.shape.strata),
             "degrees": list(found.shape.degrees),
             "strategy": from_strategy(found.advice.strategy),
@@ -649,13 +654,15 @@ cdef class Epoch:
                 "redone": one.redone,
                 "transitions": {f"T{number}": one.transition(number) for number in range(1, 7)},
                 "threads": one.workers,
-                "plan_ms": one.plan * 1e3,
-                "construct_ms": one.construct * 1e3,
-                "explore_ms": one.explore * 1e3,
+                "clock": {
+                    "plan_ms": one.plan * 1e3,
+                    "construct_ms": one.construct * 1e3,
+                    "explore_ms": one.explore * 1e3,
+                    "redo_ms": one.redo * 1e3,
+                    "install_ms": one.install * 1e3,
+                },
                 "waiting_ms": one.waiting * 1e3,
-                "useful_ms": one.useful * 1e3,
-                "redo_ms": one.redo * 1e3,
-                "install_ms": one.install * 1e3,
+                "in_units_ms": one.useful * 1e3 if one.useful > 0 else None,  # None: not observed
                 "graph_bytes": one.graph_bytes,
                 "version_bytes": one.version_bytes,
             })

@@ -137,7 +137,7 @@ cdef extern from "execute/strategy.h" namespace "morphspark" nogil:
 
 cdef extern from "execute/batch_statistics.h" namespace "morphspark" nogil:
     cdef cppclass BatchStatistics:
-        double aborts, lanes, same_row, distinct_rows, cyclic, transaction_span, operation_span, chain_span
+        double seconds, aborts, lanes, same_row, distinct_rows, cyclic, transaction_span, operation_span, chain_span
         int64_t sample, accesses, td, pd, ld, degree_max
         int64_t[4] degrees
         cbool may_cut
@@ -185,7 +185,7 @@ cdef extern from "plan/explain.h" namespace "morphspark" nogil:
     cdef cppclass GraphShape:
         int64_t transactions, operations, reads, writes, td, pd, ld, roamers, windows, aliases
         int64_t chains, merged_chains, longest_chain, span, transaction_span
-        vector[uint32_t] strata, degrees
+        vector[uint32_t] strata, degrees, critical_path
 
     cdef cppclass DrawnAccess:
         uint32_t task, table
@@ -248,6 +248,9 @@ cdef extern from "engine.h" namespace "morphspark" nogil:
     cdef cppclass EpochExplanation:
         cbool plannable
         GraphShape shape
+        vector[uint16_t] path_types
+        uint32_t longest_chain_table
+        string longest_chain_key
         Advice advice
         vector[uint16_t] types
         vector[uint8_t] alone

@@ -19,6 +19,7 @@ from .program import Program
 
 UNPLANNED = "not planned: events run one by one (serial)"
 NO_TYPE = 0xFFFF
+_PATH_SHOWN = 8
 _CELL_W, _CELL_H, _GAP_X, _GAP_Y = 132, 34, 16, 36
 _KINDS = {
     "TD": ("#555555", "", "waits for the latest earlier write of its row"),
@@ -67,20 +68,56 @@ class Explanation:
         lines = [
             f"{found['transactions']:,} transactions, {found['operations']:,} operations "
             f"({found['reads']:,} read, {found['writes']:,} write), {found['aliases']:,} rows named twice",
+            *self._cuts(),
             *self._unknown(),
             f"dependencies   TD {found['td']:,}   PD {found['pd']:,}   LD {found['ld']:,}",
             f"strata         {len(strata):,}, the widest has {widest:,} transactions",
-            f"chains         {found['chains']:,}, the longest has {found['longest_chain']:,} operations; "
-            f"{found['merged_chains']:,} are merged, as they wait for each other",
+            f"chains         {found['chains']:,}, the longest has {found['longest_chain']:,} operations"
+            f"{self._hot_row()}; {found['merged_chains']:,} are merged with others, as they wait for each other",
             f"waits for      {_degrees(found['degrees'])}",
             f"work / span    {found['operations']:,} / {found['span']:,} operations: {self._bounds(whole=False)}",
             f"               {found['operations']:,} / {found['transaction_span']:,} with whole transactions: "
             f"{self._bounds(whole=True)}",
+            *self._path(),
             f"decision       {self.decision}: {self._why()}",
         ]
         return "\n".join(lines)
 
     __repr__ = __str__
+
+    @property
+    def critical_path(self) -> list[int]:
+        """The transactions that wait for each other the longest, by their places in the order."""
+        return [] if self.counts is None else [place for place, _ in self.counts["critical_path"]]
+
+    def _cuts(self) -> list[str]:
+        assert self.counts is not None
+        at_once, all_of_them = self.counts["batch"], self.counts["transactions"]
+        if not 0 < at_once < all_of_them:
+            return []
+        return [f"batches        of {at_once:,}: what follows is what all {all_of_them:,} would be as one"]
+
+    def _hot_row(self) -> str:
+        assert self.counts is not None
+        if self.counts["longest_chain"] < 2:
+            return ""
+        table, key = self.counts["longest_chain_row"]
+        return f" ({self._row(table, key)})"
+
+    def _row(self, table: int, key: bytes) -> str:
+        return f"{self._program.tables[table].name}[{key.decode(errors='replace')}]"
+
+    def _path(self) -> list[str]:
+        """Of the critical path its ends, if it is long."""
+        assert self.counts is not None
+        named = [f"{place} {self._name(kind)}" for place, kind in self.counts["critical_path"]]
+        if len(named) < 2:
+            return []
+        shown = named if len(named) <= _PATH_SHOWN else [*named[: _PATH_SHOWN - 1], "…", named[-1]]
+        return [f"critical path  {len(named):,} transactions: {' → '.join(shown)}"]
+
+    def _name(self, kind: int) -> str:
+        return "-" if kind == NO_TYPE else self._program.transactions[kind].name
 
     def _unknown(self) -> list[str]:
         """What the graph can't show."""
@@ -127,12 +164,17 @@ class Explanation:
     def dot(self) -> str:
         """Graphviz: a box per operation, a cluster per transaction, an edge per TD, PD and LD, and what these mean.
 
-        Empty for large batches.
+        Transactions of the critical path have bold frames. Of a large batch it says only that it is large.
         """
         lines = ["digraph tpg {", "  rankdir=LR; node [shape=box, fontsize=10];"]
         boxes = self._boxes()
+        if self.counts and self.counts["operations"] and not boxes:
+            count = f"{self.counts['operations']:,} operations of {self.counts['transactions']:,} transactions"
+            lines.append(f'  large [label="{count}: too many to draw"];')
+        critical = set(self.critical_path)
         for task, name in enumerate(self._names()):
-            lines.append(f'  subgraph cluster_{task} {{ label="{task} {_quoted(name)}"; fontsize=10;')
+            frame = " style=bold;" if task in critical else ""
+            lines.append(f'  subgraph cluster_{task} {{ label="{task} {_quoted(name)}"; fontsize=10;{frame}')
             lines += [f'    o{n} [label="{_quoted(box.label)}"];' for n, box in enumerate(boxes) if box.task == task]
             lines.append("  }")
         for before, number, kind in self._edges(boxes):
@@ -152,16 +194,14 @@ class Explanation:
     def _names(self) -> list[str]:
         if self.counts is None:
             return []
-        named = [one.name for one in self._program.transactions]
-        names = ["-" if kind == NO_TYPE else named[kind] for kind in self.counts["types"]]
+        names = [self._name(kind) for kind in self.counts["types"]]
         return [f"{name}, alone" if alone else name for name, alone in zip(names, self.counts["alone"], strict=True)]
 
     def _boxes(self) -> list[_Box]:
         if self.counts is None:
             return []
-        tables = [table.name for table in self._program.tables]
         return [
-            _Box(task, f"{'w' if writes else 'r'} {tables[table]}[{key.decode(errors='replace')}]", td, pd)
+            _Box(task, f"{'w' if writes else 'r'} {self._row(table, key)}", td, pd)
             for task, table, writes, td, pd, key in self.counts["accesses"]
         ]
 
@@ -193,8 +233,9 @@ class Explanation:
         return level
 
     def _svg(self) -> str:
-        """Transactions from left to right by stratum, their operations below each other."""
+        """Transactions from left to right by stratum, their operations below each other; the critical path is bold."""
         boxes, names = self._boxes(), self._names()
+        critical = set(self.critical_path)
         level = self._levels(boxes)
         place: dict[int, tuple[int, int]] = {}
         heights: dict[int, int] = {}
@@ -202,11 +243,11 @@ class Explanation:
         for task, name in enumerate(names):
             x = level[task] * (_CELL_W + _GAP_X * 3) + _GAP_X
             y = heights.get(level[task], 0) + _GAP_Y
-            shapes.append(_text(x, y - 6, f"{task} {name}", "#555"))
+            shapes.append(_text(x, y - 6, f"{task} {name}", "#555", bold=task in critical))
             for number, box in enumerate(boxes):
                 if box.task == task:
                     place[number] = (x, y)
-                    shapes.append(_cell(x, y, box.label))
+                    shapes.append(_cell(x, y, box.label, bold=task in critical))
                     y += _CELL_H
             heights[level[task]] = y
         lines = [_line(place[before], place[number], kind) for before, number, kind in self._edges(boxes)]
@@ -226,14 +267,16 @@ class Explanation:
         )
 
 
-def _text(x: int, y: int, text: str, colour: str) -> str:
-    return f'<text x="{x}" y="{y}" font-size="11" fill="{colour}">{html.escape(text)}</text>'
+def _text(x: int, y: int, text: str, colour: str, bold: bool = False) -> str:
+    weight = ' font-weight="bold"' if bold else ""
+    return f'<text x="{x}" y="{y}" font-size="11" fill="{colour}"{weight}>{html.escape(text)}</text>'
 
 
-def _cell(x: int, y: int, label: str) -> str:
+def _cell(x: int, y: int, label: str, bold: bool) -> str:
     fill = "#fde8d7" if label.startswith("w") else "#dcebfa"
     shown = label if len(label) <= 20 else label[:19] + "…"
-    box = f'<rect x="{x}" y="{y}" width="{_CELL_W}" height="{_CELL_H - 6}" rx="4" fill="{fill}" stroke="#999"/>'
+    stroke = 'stroke="#333" stroke-width="2"' if bold else 'stroke="#999"'
+    box = f'<rect x="{x}" y="{y}" width="{_CELL_W}" height="{_CELL_H - 6}" rx="4" fill="{fill}" {stroke}/>'
     return box + _text(x + 6, y + 18, shown, "#000")
 
 

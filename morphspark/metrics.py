@@ -40,10 +40,15 @@ class Metrics:
     def __getitem__(self, index: int | slice) -> Any:
         return list(self._records)[index] if isinstance(index, slice) else self._records[index]
 
-    def to_pandas(self) -> Any:
+    def to_pandas(self, batches: bool = False) -> Any:
+        """A row per epoch; with `batches` one per batch, beside the number of its epoch."""
         import pandas as pd
 
-        return pd.DataFrame(list(self._records))
+        if not batches:
+            return pd.DataFrame(list(self._records))
+        return pd.json_normalize(
+            [{"epoch": one["epoch"], **batch} for one in self._records for batch in one["batches"]]
+        )
 
     def __repr__(self) -> str:
         return f"<morphspark metrics of {len(self)} epochs>"
@@ -57,47 +62,51 @@ def main_strategy(batches: Sequence[Mapping[str, Any]]) -> str:
     return max(events, key=events.__getitem__, default="serial")
 
 
-def parts(batch: Mapping[str, Any]) -> dict[str, float]:
+def parts(batch: Mapping[str, Any]) -> dict[str, float | None]:
     """Where the threads' time went in a batch.
 
     The six parts are times of threads, added up over those of the batch: one with `serial`, else all.
     Together they are its time on the clock × its threads.
 
-    useful     inside transactions, also what is taken back; with Config(observe=False) what exploring took is in it
-    sync       waiting for a barrier, for what another thread does, or for its end
-    lock       waiting for a ticket of the ordered schemes, whatever for
+    useful     inside transactions, also what is taken back
+    sync       waiting: for a barrier, for one's turn or ticket, for what another thread does, or for its end
+    lock       drawing tickets of the ordered schemes and giving them back
     construct  planning, building units, installing versions; who has nothing to do meanwhile is counted, too
-    explore    finding the next unit; drawing tickets
+    explore    finding the next unit
     abort      running again what read something that was taken back, and waiting for that
+
+    What a unit takes is measured with Config(observe=True) only. Without it `useful` has everything in it that is done
+    between waiting, and the part for finding units (`lock` or `explore`) is None.
     """
-    found = dict.fromkeys(PARTS, 0.0)
+    found: dict[str, float | None] = dict.fromkeys(PARTS, 0.0)
     if batch["strategy"] == "serial":
         return {**found, "useful_ms": batch["measured_ms"]}
-    threads = batch["threads"]
-    waiting = min(batch["waiting_ms"], batch["explore_ms"] * threads)
-    working = batch["explore_ms"] * threads - waiting
-    useful = min(batch["useful_ms"] or working, working)
+    clock, threads = batch["clock"], batch["threads"]
+    waiting = min(batch["waiting_ms"], clock["explore_ms"] * threads)
+    working = clock["explore_ms"] * threads - waiting
+    observed = batch["in_units_ms"] is not None
+    useful = min(batch["in_units_ms"], working) if observed else working
     return {
         **found,
         "useful_ms": useful,
-        "explore_ms": working - useful,
-        "lock_ms" if batch["strategy"] in TICKET_SCHEMES else "sync_ms": waiting,
-        "abort_ms": batch["redo_ms"] * threads,
-        "construct_ms": (batch["measured_ms"] - batch["explore_ms"] - batch["redo_ms"]) * threads,
+        "sync_ms": waiting,
+        "lock_ms" if batch["strategy"] in TICKET_SCHEMES else "explore_ms": working - useful if observed else None,
+        "abort_ms": clock["redo_ms"] * threads,
+        "construct_ms": (batch["measured_ms"] - clock["explore_ms"] - clock["redo_ms"]) * threads,
     }
 
 
-def breakdown(batches: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """The parts of all batches of an epoch, and what their graphs took."""
-    sums = dict.fromkeys(PARTS, 0.0)
+def breakdown(batches: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
+    """The parts of all batches of an epoch, None where one was not measured, and what their graphs took."""
+    sums: dict[str, Any] = {
+        name: None if None in (times := [one["parts"][name] for one in batches]) else sum(times) for name in PARTS
+    }
     sums.update(plan_operations=0, plan_ms=0.0, graph_bytes=0, version_bytes=0, peak_bytes=0)
     for one in batches:
-        for name, time_ms in one["parts"].items():
-            sums[name] += time_ms
         if one["strategy"] == "serial":
             continue
         sums["plan_operations"] += one["operations"]
-        sums["plan_ms"] += one["plan_ms"]
+        sums["plan_ms"] += one["clock"]["plan_ms"]
         for name in ("graph_bytes", "version_bytes"):
             sums[name] = max(sums[name], one[name])
     sums["peak_bytes"] = sums["graph_bytes"] + sums["version_bytes"]

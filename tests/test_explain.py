@@ -96,6 +96,50 @@ def test_operations_run_where_whole_transactions_wait():
     )
 
 
+def test_the_critical_path_is_named(chain):
+    aside = pa.table({"i": [4, 5], "a": ["p", "q"], "b": ["q", "r"]})
+    with chain.open() as engine:
+        found = engine.explain(pa.concat_tables([EVENTS, aside]))
+        alone = engine.explain(EVENTS.slice(0, 1))
+    assert found.critical_path == [0, 1, 2]
+    assert "critical path  3 transactions: 0 move → 1 move → 2 move" in str(found)
+    assert "the longest has 3 operations (t[y])" in str(found)
+    bold = [line for line in found.dot().splitlines() if "style=bold" in line]
+    assert [line.split()[1] for line in bold] == ["cluster_0", "cluster_1", "cluster_2"]
+    assert found._repr_html_().count('stroke-width="2"') == 6  # two operations each
+    assert "critical path" not in str(alone)
+
+
+def test_all_chains_of_a_circle_are_merged_chains():
+    """Each waits for the next one, and the last for the first."""
+    app = ms.App("circle", order_by="i", events={"i": "int64", "a": "int64", "b": "int64"})
+    t = app.table("t", key="int64", columns={"v": "int64"}, default={"v": 0})
+
+    @app.on()
+    def add(e):
+        t[e.a].v += 1
+        t[e.b].v += t[e.a].v
+
+    size = 7
+    places = list(range(size))
+    events = pa.table({"i": list(range(2 * size)), "a": places * 2, "b": [*places[1:], 0] * 2})
+    with app.open() as engine:
+        counts = engine.explain(events).counts
+    assert (counts["chains"], counts["merged_chains"]) == (size, size)
+
+
+def test_where_the_engine_cuts_batches_it_says_so(chain):
+    with chain.open(config=ms.Config(strategy="lock", punctuation=2)) as engine:
+        assert "batches        of 2: what follows is what all 3 would be as one" in str(engine.explain(EVENTS))
+
+
+def test_a_large_batch_is_not_drawn():
+    with streaming_ledger.build().open() as engine:
+        found = engine.explain(streaming_ledger.generate(5_000, 50))
+    assert "operations of 5,000 transactions: too many to draw" in found.dot()
+    assert "<svg" not in found._repr_html_()
+
+
 def test_conditions_are_parametric():
     """A transfer's writes need both of its conditions; those read the payer and the source."""
     first = deposits(["p", "q"], ["x", "y"])
@@ -245,6 +289,31 @@ def test_every_strategy_reports_its_batches(name):
         assert record["graph_bytes"] > 0 and record["version_bytes"] > 0
 
 
+@pytest.mark.parametrize("name", ["lock", "pat", "ns-explore/t-schedule/e-abort"])
+def test_what_units_take_is_told_where_it_is_measured(name):
+    """Else what is left after waiting is useful, and nobody knows what finding units took."""
+    finding = "lock_ms" if name in ("lock", "pat") else "explore_ms"
+    for observe in (False, True):
+        with streaming_ledger.build().open(config=ms.Config(strategy=name, threads=2, observe=observe)) as engine:
+            engine.process(streaming_ledger.generate(500, 50))
+            record = engine.metrics[-1]
+        (batch,) = record["batches"]
+        assert (batch["parts"][finding] is not None) == (record[finding] is not None) == observe
+        others = [batch["parts"][part] for part in batch["parts"] if part != finding]
+        measured = batch["measured_ms"] * batch["threads"]
+        assert sum(others) + (batch["parts"][finding] or 0) == pytest.approx(measured)
+
+
+def test_batches_as_a_frame():
+    with streaming_ledger.build().open(config=ms.Config(strategy="lock", punctuation=200)) as engine:
+        for _ in range(2):
+            engine.process(streaming_ledger.generate(500, 50))
+        frame = engine.metrics.to_pandas(batches=True)
+        assert len(engine.metrics.to_pandas()) == 2
+    assert frame["epoch"].tolist() == [0, 0, 0, 1, 1, 1] and frame["events"].tolist() == [200, 200, 100] * 2
+    assert (frame["clock.plan_ms"] > 0).all() and (frame["parts.useful_ms"] > 0).all()
+
+
 LOOKED_AT = {
     "ledger": Ledger(events=200, keys=60),
     "deposits with one asset": Ledger(events=200, keys=60, transfers=0.0, hot=1.0),
@@ -260,14 +329,15 @@ def test_a_look_at_a_whole_batch_finds_what_its_graph_has(name):
     with workload.open(ms.Config()) as engine:
         counts = engine.explain(workload.batch(0)).counts
     inputs = counts["inputs"]
+    seen = inputs["seen"]
     assert inputs["sample"] == counts["transactions"] == 200
-    assert [inputs[kind] for kind in ("td", "pd", "ld")] == [counts[kind] for kind in ("td", "pd", "ld")]
+    assert [seen[kind] for kind in ("td", "pd", "ld")] == [counts[kind] for kind in ("td", "pd", "ld")]
     operations = counts["operations"]
-    assert inputs["accesses"] * 200 == pytest.approx(operations)
+    assert inputs["accesses_each"] * 200 == pytest.approx(operations)
     assert inputs["operation_span"] * operations == pytest.approx(counts["span"])
     assert inputs["transaction_span"] * operations == pytest.approx(counts["transaction_span"])
-    assert (inputs["cyclic"] > 0) == (counts["merged_chains"] > 0)
-    assert sum(inputs["degrees"]) == 200
+    assert (seen["cyclic"] > 0) == (counts["merged_chains"] > 0)
+    assert sum(seen["degrees"]) == 200
 
 
 @pytest.mark.parametrize("name", ["ns-explore/f-schedule/l-abort", "s-explore-bfs/c-schedule/e-abort", "tstream"])
@@ -332,8 +402,9 @@ def test_auto_says_why():
     inputs = planned["inputs"]
     assert 1 <= planned["chunk"] <= 64
     assert planned["strategy"] != "serial" and planned["predicted_ms"] > 0 and planned["measured_ms"] > 0
-    assert inputs["accesses"] >= 1 and inputs["serial_ns"] > 0 and inputs["sample"] > 100
-    assert inputs["td"] > 0 and inputs["pd"] > 0 and inputs["ld"] > inputs["sample"]
-    assert 0 < inputs["distinct_rows"] <= 1 and 0 < inputs["same_row"] <= 1
+    assert inputs["accesses_each"] >= 1 and inputs["serial_ns"] > 0 and inputs["sample"] > 100
+    seen = inputs["seen"]
+    assert seen["td"] > 0 and seen["pd"] > 0 and seen["ld"] > inputs["sample"]
+    assert 0 < seen["distinct_rows"] <= 1 and 0 < seen["same_row"] <= 1 and inputs["look_ms"] > 0
     assert 0 < inputs["operation_span"] <= inputs["transaction_span"] <= 1
     assert "auto" in NAMES

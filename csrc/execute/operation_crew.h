@@ -3,8 +3,10 @@
 //
 // The life of an operation is told in operation_state.h.
 //
-// With strata and e-abort, failures are looked at after each stratum: what a failed transaction has published is taken
-// back at once, so that later strata read what is right; who read it before is noted.
+// With e-abort the rest of a transaction that has failed does not run. Where all units are explored in strata with
+// barriers, failures are looked at after each stratum, too: what a failed transaction has published is taken back, so
+// that later strata don't read it; who read it before is noted. Elsewhere others may be reading it at that moment, and
+// it stays until all have run.
 //
 // After exploration `Redo` makes it right. Transactions that failed, or read what was taken back, run again as a whole,
 // those that don't wait for each other at the same time, each when everything before it is final: this takes back

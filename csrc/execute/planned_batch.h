@@ -64,7 +64,8 @@ class PlannedBatch {
 
   // As if nothing had run yet.
   void Reset();
-  // The same for transactions that don't depend on each other: those of one type run in lanes.
+
+  // As Worker, for transactions that don't depend on each other: those of one type run in lanes.
   //
   // A lane that fails takes no further part (e-abort). l-abort allows to carry it to the end and to drop its effects
   // there; but leaving a lane out costs nothing, and nobody reads a version before its transaction is settled, so both

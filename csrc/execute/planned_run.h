@@ -31,7 +31,7 @@ struct BatchReport {
   int64_t aborted = 0;
   int64_t not_due = 0;   // firings that were planned and found their windows empty: in `transactions`, in nothing else
   double predicted = 0;  // seconds; 0: no prediction was made
-  double seconds = 0;    // from the first look to the last version, on the clock
+  double seconds = 0;    // from planning to the last version, on the clock; the look before it is in `inputs`
   uint32_t why = 0;      // see adviser.h
   DecisionInputs inputs;
   // Planned batches only:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <utility>
 
 namespace morphspark {
 namespace {
@@ -19,12 +20,14 @@ class Tickets : public Explorer {
         graph_(graph),
         crew_(crew),
         partitions_(static_cast<uint32_t>(workers) * kPartitionsPerWorker),
+        admits_(scheme != Scheme::kPat || !graph.roamers.empty()),
         locks_(memory->locks),
-        lock_of_(memory->lock_of),
+        number_of_(memory->number_of),
         drawn_(memory->drawn),
         state_(workers) {
-    locks_.Resize(scheme == Scheme::kPat ? partitions_ : NumberRows());
+    locks_.Resize(scheme == Scheme::kPat ? partitions_ : NumberRows(graph, &number_of_));
     std::ranges::fill(locks_, Lock());
+    if (!admits_) NumberTickets();
     drawn_.resize(std::max<size_t>(drawn_.size(), workers));
   }
 
@@ -33,7 +36,7 @@ class Tickets : public Explorer {
     std::vector<Ticket>& tickets = drawn_[worker].value;
     switch (state.phase) {
       case Phase::kFree:
-        // Relaxed: who takes which transaction is all that matters; `admitted_` orders what they do.
+        // Relaxed: who takes which transaction is all that matters; tickets order what they do.
         state.task = next_.fetch_add(1, std::memory_order_relaxed);
         if (state.task >= graph_.tasks) {
           next_.store(graph_.tasks, std::memory_order_relaxed);  // so that it never comes round; relaxed as above
@@ -43,9 +46,9 @@ class Tickets : public Explorer {
         [[fallthrough]];
       case Phase::kAdmission:
         // Acquire the numbers that were drawn before; the next one acquires those of this one.
-        if (admitted_.load(std::memory_order_acquire) != state.task) return Step::kIdle;
+        if (admits_ && admitted_.load(std::memory_order_acquire) != state.task) return Step::kIdle;
         Draw(state.task, &tickets);
-        admitted_.store(state.task + 1, std::memory_order_release);
+        if (admits_) admitted_.store(state.task + 1, std::memory_order_release);
         state.phase = Phase::kWaiting;
         return Step::kWorked;
       case Phase::kWaiting:
@@ -73,26 +76,31 @@ class Tickets : public Explorer {
     Task task = 0;
   };
 
-  // A lock for each row of the batch; how many.
-  uint32_t NumberRows() {
-    const Access accesses = graph_.accesses();
-    lock_of_.Resize(accesses);
-    uint32_t rows = 0;
-    for (Access access = 0; access < accesses; ++access) {
-      if (graph_.flags[access] & Graph::kHole) continue;
-      const Access earlier = graph_.earlier[access];
-      lock_of_[access] = earlier == kBase ? rows++ : lock_of_[earlier];
+  // Each access gets the number of its transaction among those that use its partition; kBase: the transaction has a
+  // ticket for it already.
+  void NumberTickets() {
+    number_of_.Resize(graph_.accesses());
+    std::vector<Task> last(partitions_, Graph::kNobody);
+    for (Access access = 0; access < graph_.accesses(); ++access) {
+      const uint32_t partition = PartitionOf(access);
+      const bool hole = (graph_.flags[access] & Graph::kHole) != 0;
+      const bool draws = !hole && std::exchange(last[partition], graph_.owner[access]) != graph_.owner[access];
+      number_of_[access] = draws ? locks_[partition].accesses++ : kBase;
     }
-    return rows;
   }
 
-  Lock* LockOf(Access access) {
-    if (scheme_ != Scheme::kPat) return &locks_[lock_of_[access]];
-    return &locks_[(graph_.slot[access] + graph_.table[access]) % partitions_];
-  }
+  uint32_t PartitionOf(Access access) const { return (graph_.slot[access] + graph_.table[access]) % partitions_; }
+
+  Lock* LockOf(Access access) { return &locks_[scheme_ == Scheme::kPat ? PartitionOf(access) : number_of_[access]]; }
 
   void Draw(Task task, std::vector<Ticket>* tickets) {
     tickets->clear();
+    if (!admits_) {
+      for (Access access = graph_.first[task]; access < graph_.first[task + 1]; ++access) {
+        if (number_of_[access] != kBase) tickets->push_back({LockOf(access), true, number_of_[access], 0});
+      }
+      return;
+    }
     if (!graph_.roamers.empty()) Draw(&world_, graph_.roams(task), tickets);
     for (Access access = graph_.first[task]; access < graph_.first[task + 1]; ++access) {
       if (graph_.flags[access] & Graph::kHole) continue;
@@ -124,9 +132,10 @@ class Tickets : public Explorer {
   const Graph& graph_;
   Crew* const crew_;
   const uint32_t partitions_;
+  const bool admits_;  // one by one, to draw tickets
   Scratch<Lock>& locks_;
   Lock world_;
-  Scratch<uint32_t>& lock_of_;  // by access
+  Scratch<uint32_t>& number_of_;  // by access
   std::vector<Padded<std::vector<Ticket>>>& drawn_;
   std::atomic<Task> next_{0};
   std::atomic<Task> admitted_{0};

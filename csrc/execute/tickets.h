@@ -1,5 +1,6 @@
-// The ordered schemes of the literature: a transaction draws tickets for what it will use when its turn in the order
-// has come, and runs when they are called.
+// The ordered schemes of the literature: a transaction draws tickets for what it will use, and runs when they are
+// called. With lock and mvlk it draws when its turn in the order has come (one counter admits them); with pat each
+// partition has a counter of its own, and what a transaction's number is there follows from the rows that it names.
 //
 //   lock   strict two-phase locking, rows shared by readers: a write waits until every earlier access of the row has
 //          ended, a read until every earlier write has
@@ -34,10 +35,10 @@ struct TicketMemory {
     uint32_t accesses_before, writes_before;
   };
   Scratch<Lock> locks;
-  Scratch<uint32_t> lock_of;                       // by access
+  Scratch<uint32_t> number_of;                     // by access: of its lock; with pat see Tickets::NumberTickets
   std::vector<Padded<std::vector<Ticket>>> drawn;  // by worker: those of the transaction that it runs
 
-  uint64_t bytes() const { return locks.bytes() + lock_of.bytes(); }
+  uint64_t bytes() const { return locks.bytes() + number_of.bytes(); }
 };
 
 // The crew's units are transactions.

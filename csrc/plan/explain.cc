@@ -37,18 +37,30 @@ int64_t CountParametricOf(const PlanInput& input, const Graph& graph, Task task,
       [&](uint32_t use) { return count(use, [&](Access access) { return graph.previous[access] != kBase; }); });
 }
 
-// The heaviest path through units, which wait for smaller ones only.
+struct Path {
+  int64_t weight = 0;
+  std::vector<UnitId> units;  // in order
+};
+
+// The heaviest path through units, which wait for smaller ones only. Of several, the one that ends first.
 template <class Weight>
-int64_t HeaviestPath(const UnitGraph& units, Weight weight) {
+Path HeaviestPath(const UnitGraph& units, Weight weight) {
+  constexpr UnitId kStart = 0xFFFFFFFFu;
   std::vector<int64_t> reached(units.units, 0);
-  int64_t longest = 0;
+  std::vector<UnitId> from(units.units, kStart);
+  UnitId last = kStart;
   for (UnitId unit = 0; unit < units.units; ++unit) {
-    int64_t before = 0;
-    for (UnitId other : units.Before(unit)) before = std::max(before, reached[other]);
-    reached[unit] = before + weight(unit);
-    longest = std::max(longest, reached[unit]);
+    for (UnitId other : units.Before(unit)) {
+      if (from[unit] == kStart || reached[other] > reached[from[unit]]) from[unit] = other;
+    }
+    reached[unit] = (from[unit] == kStart ? 0 : reached[from[unit]]) + weight(unit);
+    if (last == kStart || reached[unit] > reached[last]) last = unit;
   }
-  return longest;
+  Path path;
+  if (last != kStart) path.weight = reached[last];
+  for (; last != kStart; last = from[last]) path.units.push_back(last);
+  std::ranges::reverse(path.units);
+  return path;
 }
 
 int64_t OperationsOf(const Graph& graph, Task task) {
@@ -101,7 +113,9 @@ void CountChains(const Graph& graph, GraphShape* shape) {
     const Access earlier = graph.earlier[access];
     length[access] = earlier == kBase ? 1 : length[earlier] + 1;
     shape->chains += earlier == kBase;
-    shape->longest_chain = std::max(shape->longest_chain, length[access]);
+    if (length[access] <= shape->longest_chain) continue;
+    shape->longest_chain = length[access];
+    shape->of_longest_chain = access;
   }
 }
 
@@ -124,11 +138,16 @@ GraphShape ShapeOf(const PlanInput& input, const Graph& graph) {
     if (bucket >= shape.degrees.size()) shape.degrees.resize(bucket + 1, 0);
     ++shape.degrees[bucket];
   }
-  shape.transaction_span = HeaviestPath(units, [&](UnitId task) { return OperationsOf(graph, task); });
+  shape.transaction_span = HeaviestPath(units, [&](UnitId task) { return OperationsOf(graph, task); }).weight;
   OperationGraph operations;
   FindOperations(graph, code_of, &operations);
   const std::vector<int64_t> weights = WeightOfNodes(graph, operations, code_of);
-  shape.span = HeaviestPath(operations.nodes, [&](UnitId node) { return weights[node]; });
+  const Path path = HeaviestPath(operations.nodes, [&](UnitId node) { return weights[node]; });
+  shape.span = path.weight;
+  for (Node node : path.units) {
+    const Task task = operations.owner[node];
+    if (shape.critical_path.empty() || shape.critical_path.back() != task) shape.critical_path.push_back(task);
+  }
   CountChains(graph, &shape);
   ChainGraph chains;
   FindChains(graph, operations, [](Node) { return true; }, &chains);

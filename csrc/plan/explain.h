@@ -20,11 +20,13 @@ struct GraphShape {
   int64_t windows = 0;  // transactions that read windows
   int64_t aliases = 0;  // rows that a transaction names twice
   int64_t chains = 0, merged_chains = 0, longest_chain = 0;
+  Access of_longest_chain = kBase;  // any of its operations
   // Operations on the longest path, where operations run by themselves, and where whole transactions do. The work is
   // `operations`.
   int64_t span = 0, transaction_span = 0;
-  std::vector<uint32_t> strata;   // transactions in each
-  std::vector<uint32_t> degrees;  // transactions that wait for 0, 1, 2-3, 4-7, … accesses
+  std::vector<Task> critical_path;  // the transactions on the first of them, in order
+  std::vector<uint32_t> strata;     // transactions in each
+  std::vector<uint32_t> degrees;    // transactions that wait for 0, 1, 2-3, 4-7, … accesses
 };
 GraphShape ShapeOf(const PlanInput& input, const Graph& graph);
 

@@ -30,6 +30,33 @@ uint64_t Graph::bytes() const {
   return bytes;
 }
 
+bool Graph::Validate() const {
+  for (Task task = 0; task < tasks; ++task) {
+    if (first[task] > first[task + 1]) return false;
+    for (Access access = first[task]; access < first[task + 1]; ++access) {
+      if (owner[access] != task) return false;
+      for (const Access before : {previous[access], earlier[access]}) {
+        if (before == kBase) continue;
+        if (owner[before] >= task || table[before] != table[access] || slot[before] != slot[access]) return false;
+      }
+      if (previous[access] != kBase && !(flags[previous[access]] & kWrites)) return false;
+    }
+  }
+  return true;
+}
+
+uint32_t NumberRows(const Graph& graph, Scratch<uint32_t>* numbers) {
+  const Access accesses = graph.accesses();
+  numbers->Resize(accesses);
+  uint32_t rows = 0;
+  for (Access access = 0; access < accesses; ++access) {
+    if (graph.flags[access] & Graph::kHole) continue;
+    const Access earlier = graph.earlier[access];
+    (*numbers)[access] = earlier == kBase ? rows++ : (*numbers)[earlier];
+  }
+  return rows;
+}
+
 uint64_t Planner::bytes() const {
   uint64_t bytes = row_uses_.bytes();
   for (const auto& one : last_) bytes += one.capacity() * sizeof(Last);
@@ -57,6 +84,7 @@ void Planner::Plan(const PlanInput& input, int64_t begin, int64_t end, ThreadPoo
   graph->aliased.Resize(graph->tasks);
   std::ranges::fill(graph->aliased, 0);
   Redirect(input, graph);
+  assert(graph->Validate());
 }
 
 void Planner::FindRoamers(const PlanInput& input, Graph* graph) {

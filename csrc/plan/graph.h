@@ -101,7 +101,13 @@ struct Graph {
     for (Task other = roamer[task] == kNobody ? 0 : roamer[task] + 1; other < task; ++other) visit(other);
   }
   uint64_t bytes() const;
+  // What each access waits for is an earlier write of its row, by an earlier transaction; accesses belong to the
+  // transaction that they are listed with.
+  bool Validate() const;
 };
+
+// Gives every row of the batch a number, in order of first use: by access, but for holes; how many there are.
+uint32_t NumberRows(const Graph& graph, Scratch<uint32_t>* numbers);
 
 // What planning needs to know of an epoch.
 struct PlanInput {

@@ -1,6 +1,7 @@
 #include "plan/operation_graph.h"
 
 #include <algorithm>
+#include <cassert>
 #include <stdexcept>
 
 namespace morphspark {
@@ -186,6 +187,7 @@ void FindOperations(const Graph& graph, ThreadPool* pool, OperationGraph* operat
   each_part([&](uint32_t part) { PlaceEdges(graph, part, operations); });
   operations->first[tasks] = nodes.units;
   nodes.first[nodes.units] = static_cast<uint32_t>(total.edges);
+  assert(operations->Validate(tasks));
 }
 
 void FindOperations(const Graph& graph, const CodeOf& code_of, OperationGraph* operations) {
@@ -197,6 +199,15 @@ void FindOperations(const Graph& graph, const CodeOf& code_of, OperationGraph* o
     if (code != nullptr && !code->operations->list.empty()) operations->cuts[type] = code->operations.get();
   }
   FindOperations(graph, nullptr, operations);
+}
+
+bool OperationGraph::Validate(Task tasks) const {
+  for (Task task = 0; task < tasks; ++task) {
+    for (Node node = first[task]; node < first[task + 1]; ++node) {
+      if (owner[node] != task) return false;
+    }
+  }
+  return first[tasks] == nodes.units && nodes.Validate();
 }
 
 uint64_t ChainGraph::Work::bytes() const {
@@ -307,15 +318,9 @@ void EachFirstRow(const Graph& graph, const OperationGraph& operations, Visit vi
 // The number of each node's chain: that of its first row; a node without rows, or not to be chained, is one of its own.
 uint32_t NumberChains(const Graph& graph, const OperationGraph& operations, const Chained& chained,
                       ChainGraph::Work* work) {
-  const Access accesses = graph.accesses();
-  Scratch<uint32_t>&first_of_row = work->nodes, &chain_of_row = work->next;
-  first_of_row.Resize(accesses);
-  chain_of_row.Resize(accesses);
-  for (Access access = 0; access < accesses; ++access) {
-    const Access earlier = graph.earlier[access];
-    first_of_row[access] = earlier == kBase ? access : first_of_row[earlier];
-    chain_of_row[access] = kBase;
-  }
+  Scratch<uint32_t>&row_of = work->nodes, &chain_of = work->next;
+  chain_of.Resize(NumberRows(graph, &row_of));
+  std::ranges::fill(chain_of, kBase);
   work->number.Resize(operations.nodes.units);
   uint32_t chains = 0;
   EachFirstRow(graph, operations, [&](Node node, Access access) {
@@ -323,7 +328,7 @@ uint32_t NumberChains(const Graph& graph, const OperationGraph& operations, cons
       work->number[node] = chains++;
       return;
     }
-    uint32_t& chain = chain_of_row[first_of_row[access]];
+    uint32_t& chain = chain_of[row_of[access]];
     if (chain == kBase) chain = chains++;
     work->number[node] = chain;
   });
@@ -342,6 +347,17 @@ void SortByNumber(ChainGraph::Work* work, uint32_t numbers, Scratch<uint32_t>* f
   for (Node node = 0; node < work->number.size(); ++node) (*nodes)[work->next[work->number[node]]++] = node;
 }
 
+// Chains that share their unit with another.
+uint32_t CountMerged(uint32_t units, ChainGraph::Work* work) {
+  Scratch<uint32_t>& size = work->low;  // of a unit, in chains
+  size.Resize(units);
+  std::ranges::fill(size, 0);
+  for (uint32_t unit : work->component) ++size[unit];
+  uint32_t merged = 0;
+  for (uint32_t chains : size) merged += chains > 1 ? chains : 0;
+  return merged;
+}
+
 }  // namespace
 
 void FindRawChains(const Graph& graph, const OperationGraph& operations, ChainGraph* chains) {
@@ -357,7 +373,7 @@ void FindChains(const Graph& graph, const OperationGraph& operations, const Chai
   SortByNumber(&work, chains->rows, &work.first, &work.nodes);
   const Components components(chains->rows, operations.nodes, &work);
   const uint32_t units = components.count();
-  chains->merged = chains->rows - units;
+  chains->merged = CountMerged(units, &work);
   for (uint32_t& number : work.number) number = work.component[number];
   SortByNumber(&work, units, &chains->first, &chains->nodes);
   UnitGraph& graph_of_units = chains->units;
@@ -374,6 +390,7 @@ void FindChains(const Graph& graph, const OperationGraph& operations, const Chai
     }
   }
   graph_of_units.first[units] = total;
+  assert(graph_of_units.Validate());
 }
 
 }  // namespace morphspark

@@ -6,10 +6,9 @@
 // settled.
 //
 //     t0 ── n0 ── n1 ── n2      `first`: the nodes of a transaction; they abort together (LD)
-//            ▲     │            `nodes.before`: whom a node waits for. Operations of its own transaction (PD), which
-//            are
-//     t1 ── n3 ◀───┘ ── n4      the same for all transactions of a type, and the last operation on each of its rows
-//                               that wrote them before (TD)
+//            ▲     │            `nodes.before`: whom a node waits for. Operations of its own transaction (PD),
+//     t1 ── n3 ◀───┘ ── n4      the same ones for all of a type; and of each of its rows the last operation
+//                               that wrote it before (TD)
 //
 // A chain is all nodes whose first row is the same, in order; where nodes are not to be chained, each is one. Chains
 // that wait for each other (in a circle) are merged into one unit; what is left is acyclic.
@@ -46,6 +45,8 @@ struct OperationGraph {
   std::vector<Extent> parts;
 
   bool Cut(Task task) const { return first[task + 1] - first[task] > 1; }
+  // Every node has one owner, and waits for smaller ones only.
+  bool Validate(Task tasks) const;
   uint64_t bytes() const {
     return first.bytes() + owner.bytes() + exit.bytes() + exchange.bytes() + edge.bytes() + nodes.bytes();
   }
@@ -72,10 +73,10 @@ struct ChainGraph {
     uint32_t chain, node, before;
   };
   struct Work {
-    Scratch<uint32_t> number;  // by node: its chain, then its unit
-    Scratch<uint32_t> next;    // by first access of a row: its chain, kBase: none yet; by number, sorting
-    Scratch<uint32_t> first;   // by chain, and one more
-    Scratch<uint32_t> nodes;   // by access: the first access of its row; by chain: its nodes, in order
+    Scratch<uint32_t> number;                 // by node: its chain, then its unit
+    Scratch<uint32_t> next;                   // by row: its chain, kBase: none yet; by number, while sorting
+    Scratch<uint32_t> first;                  // by chain, and one more
+    Scratch<uint32_t> nodes;                  // by access: the number of its row; by chain: its nodes, in order
     Scratch<uint32_t> index, low, component;  // by chain
     std::vector<uint32_t> open;               // chains
     std::vector<Place> path;

@@ -8,13 +8,7 @@ namespace morphspark {
 
 void RowUses::List(const Graph& graph) {
   const Access accesses = graph.accesses();
-  row_.Resize(accesses);
-  uint32_t rows = 0;
-  for (Access access = 0; access < accesses; ++access) {
-    if (graph.flags[access] & Graph::kHole) continue;
-    const Access earlier = graph.earlier[access];
-    row_[access] = earlier == kBase ? rows++ : row_[earlier];
-  }
+  const uint32_t rows = NumberRows(graph, &row_);
   // Counted two places ahead, so that filling moves each to where its successor begins.
   first_.Resize(uint64_t{rows} + 2);
   std::ranges::fill(first_, 0);

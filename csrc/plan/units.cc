@@ -1,8 +1,17 @@
 #include "plan/units.h"
 
 #include <algorithm>
+#include <cassert>
 
 namespace morphspark {
+
+bool UnitGraph::Validate() const {
+  for (UnitId unit = 0; unit < units; ++unit) {
+    if (first[unit] > first[unit + 1]) return false;
+    if (std::ranges::any_of(Before(unit), [&](UnitId other) { return other >= unit; })) return false;
+  }
+  return first[units] <= before.size();
+}
 
 void UnitsOfTransactions(const Graph& graph, UnitGraph* units) {
   units->units = graph.tasks;
@@ -19,6 +28,7 @@ void UnitsOfTransactions(const Graph& graph, UnitGraph* units) {
     graph.EachRoamingBefore(task, [&](Task other) { units->before[next++] = other; });
   }
   units->first[graph.tasks] = next;
+  assert(units->Validate());
 }
 
 void Stratify(const UnitGraph& units, Strata* strata) {

@@ -21,6 +21,8 @@ struct UnitGraph {
     return {before.data() + first[unit], before.data() + first[unit + 1]};
   }
   uint64_t bytes() const { return first.bytes() + before.bytes(); }
+  // Each unit waits for smaller ones only, so there are no circles.
+  bool Validate() const;
 };
 
 // Whole transactions.

@@ -4,11 +4,10 @@
 // not depend on each other; what comes out is what machine.h says of each of them.
 //
 //              lane 0   lane 1   lane 2   lane 3
-//     r5  low     100      250       30        7        A register is an array of low words and one of high words,
-//         high                                          the halves of a Value; only decimals and strings have a high
-//         one.
-//     r6  low       1        0        0        1        Nulls are bytes, which are looked at only if there may be some.
-//         null      0        0        1        0
+//     r5  low     100      250       30        7        A register is an array of low words and one of high
+//         high                                          words, the halves of a Value; only decimals and strings
+//     r6  low       1        0        0        1        have a high one. Nulls are bytes, which are looked at
+//         null      0        0        1        0        only if there may be some.
 //
 // A lane is
 //   active    it takes part in the next instruction: listed in `active_`, ascending
@@ -51,8 +50,8 @@ class LaneMachine {
 
   LaneMachine(const BatchContext& context, PlannedRows rows, int worker, LaneMemory* memory);
 
-  // Not those with loops: their lanes would take turns, and wait for the longest list. Reductions come with loops only,
-  // and computed keys are never planned.
+  // Not those with loops, and so with reductions: their lanes would take turns, and wait for the longest list. Nor
+  // those that read windows or compute keys: how much that is differs from lane to lane, too.
   static bool CanRun(const TransactionCode& code);
 
   // Runs a transaction for each of these rows of the batch, kLanes at most; their outputs go to these positions. The

@@ -48,11 +48,9 @@ struct Operations {
     uint32_t enters, after;
   };
   std::vector<End> ends;
-  std::vector<uint32_t>
-      enters;  // uses by the operation that waits for their rows; those without any wait with the first
+  // Uses by the operation that waits for their rows; those without any wait with the first.
+  std::vector<uint32_t> enters;
   std::vector<uint32_t> after;  // as Operation::after
-
-  uint32_t count() const { return list.empty() ? 1 : static_cast<uint32_t>(list.size()); }
 };
 
 Operations CutTransaction(const Code& code, const TransactionCode& transaction);
