@@ -19,8 +19,7 @@ COST_US, SHARE = 1.0, 0.3  # while the other is varied
 
 def run(scale: Scale) -> Report:
     report = Report("abort")
-    space = lineup.space(lineup.EXPLORATIONS, lineup.UNITS, lineup.ABORTS)
-    names = [lineup.SERIAL, lineup.TSTREAM, *space]
+    names = [lineup.SERIAL, lineup.TSTREAM, *lineup.space()]
 
     def point(label: str, cost_us: float, share: float) -> Point:
         cost = cost_of("branchy", cost_us)

@@ -29,9 +29,7 @@ OPERATIONS, TRANSACTIONS = "ns-explore/f-schedule/e-abort", "s-explore-bfs/t-sch
 
 def run(scale: Scale) -> Report:
     report = Report("breakdown")
-    space = lineup.space(lineup.EXPLORATIONS, lineup.UNITS, lineup.ABORTS)
-    names = [lineup.AUTO, lineup.SERIAL, *lineup.LITERATURE, *space]
-    everybody = lineup.entrants(names, observe=True)
+    everybody = lineup.entrants([lineup.AUTO, *lineup.fixed()], observe=True)
     events, keys = scale.count(10_240), scale.count(100_000)
     with ProgressBar(2) as bar:
         bar.step("time of each strategy")

@@ -1,7 +1,7 @@
 """`morphspark bench explore`: how the graph is explored, over the punctuation interval T and the skew θ.
 
 Grep & Sum with its defaults: one write of the sum of two rows. With strata and barriers (BFS), strata without (DFS), or
-join counters and stealing (ns), each with every unit that this version has.
+join counters and stealing (ns), each with every unit.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SKEWS = (0.0, 0.4, 0.8, 1.0)
 
 def run(scale: Scale) -> Report:
     report = Report("explore")
-    names = [lineup.SERIAL, *lineup.space(lineup.EXPLORATIONS, lineup.UNITS, lineup.ABORTS[:1])]
+    names = [lineup.SERIAL, *lineup.space(aborts=["e-abort"])]
     cost = cost_of("branchy", COST_US)
 
     def point(label: str, events: int, theta: float) -> Point:

@@ -21,7 +21,7 @@ SHARES = (0.0, 0.25, 0.5, 1.0)
 
 def run(scale: Scale) -> Report:
     report = Report("granularity")
-    names = [lineup.SERIAL, *lineup.space(("s-explore-bfs", "ns-explore"), lineup.UNITS, lineup.ABORTS[:1])]
+    names = [lineup.SERIAL, *lineup.space(["s-explore-bfs", "ns-explore"], aborts=["e-abort"])]
     cost = cost_of("branchy", COST_US)
 
     def point(label: str, events: int = 10_240, **knobs: Any) -> Point:

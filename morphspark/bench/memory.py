@@ -59,9 +59,8 @@ def _names(scale: Scale) -> list[str]:
     if scale.shrink > 1:
         return [lineup.SERIAL, *NESTED]
     if scale.quick:
-        return [lineup.SERIAL, lineup.AUTO, *HUNGRY, *NESTED]
-    space = lineup.space(lineup.EXPLORATIONS, lineup.UNITS, lineup.ABORTS)
-    return [lineup.SERIAL, lineup.AUTO, *lineup.LITERATURE, *space, *NESTED]
+        return [lineup.AUTO, lineup.SERIAL, *HUNGRY, *NESTED]
+    return [lineup.AUTO, *lineup.fixed(), *NESTED]
 
 
 def _probe(scale: Scale, names: Sequence[str], repeats: int) -> Probes:

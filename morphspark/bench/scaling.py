@@ -33,14 +33,14 @@ IDLE_SPEEDUP = 1.5  # of those; with less, the machine has other things to do, o
 
 def run(scale: Scale) -> Report:
     report = Report("scaling")
-    space = lineup.space(lineup.EXPLORATIONS, lineup.UNITS, lineup.ABORTS[:1])
+    space = lineup.space(aborts=["e-abort"])
     names = [lineup.AUTO, *lineup.LITERATURE, *space]
     threads = _thread_counts(os.cpu_count() or 1)
     everybody = [Entrant(lineup.SERIAL, lineup.SERIAL, 1)]
     others = [name for name in space if "/t-schedule/" in name] if scale.quick else space
     for count in threads:
         own = names if count == 2 else [lineup.AUTO, *others]
-        everybody += [Entrant(_name(one.name, count), one.name, count) for one in lineup.entrants(own)]
+        everybody += [Entrant(_name(name, count), name, count) for name in own]
     events = scale.count(5_120 if scale.quick else 10_240)
     workload = Ledger(events, scale.count(100_000), cost=cost_of("branchy", COST_US)).workload()
     with ProgressBar(1) as bar:

@@ -32,8 +32,7 @@ FULL_POINTS = [
 
 def run(scale: Scale) -> Report:
     report = Report("sl-schemes")
-    space = lineup.space(lineup.EXPLORATIONS, lineup.UNITS, lineup.ABORTS)
-    names = [lineup.AUTO, lineup.SERIAL, *lineup.LITERATURE, *space, lineup.NOLOCK]
+    names = [lineup.AUTO, *lineup.fixed(), lineup.NOLOCK]
     wanted = scale.first(QUICK_POINTS, quick=3) if scale.quick else FULL_POINTS
     outcomes = sweep(report, [_point(scale, *point) for point in wanted], names, scale)
     report.tables = rates_table("Streaming Ledger, all schemes", outcomes, names)
@@ -44,9 +43,8 @@ def run(scale: Scale) -> Report:
     return report
 
 
-def _best_of_unit(outcome: Outcome, unit: str) -> float | None:
-    points = [name for name in outcome.samples if f"/{unit}/" in name]
-    return outcome.speedup(outcome.best(points), lineup.SERIAL, EVEN) if points else None
+def _best_of_unit(outcome: Outcome, unit: str) -> float:
+    return outcome.speedup(outcome.best(lineup.space(units=[unit])), lineup.SERIAL, EVEN)
 
 
 def _point(scale: Scale, kind: str, cost_us: float, theta: float) -> Point:
