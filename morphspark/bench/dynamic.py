@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
-from morphspark.bench import chart, lineup, observe
+from morphspark.bench import chart, lineup
 from morphspark.bench.contest import EVEN, ODD, OneEngine, Sample, first_batch, shuffled
 from morphspark.bench.progress_bar import ProgressBar
 from morphspark.bench.report import Report
@@ -112,6 +112,7 @@ class _Result:
         for index, last in enumerate(self.streams[-1][lineup.AUTO]):
             number = self.phases.warm_up + index
             knobs = self.phases.knobs(number)
+            ran = last.record["batches"][-1]
             rows.append(
                 {
                     "name": lineup.AUTO,
@@ -122,8 +123,8 @@ class _Result:
                     "aborts": round(knobs.aborts, 3),
                     "events_per_s": round(self._rate(lineup.AUTO, index)),
                     "latency_ms": round(self._wall_ms(lineup.AUTO, index), 3),
-                    "decision": observe.decision(last.record),
-                    **observe.reason(last.record),
+                    "decision": last.record["strategy"],
+                    **{key: ran[key] for key in ("why", "predicted_ms", "measured_ms")},
                 }
             )
         return rows
@@ -145,7 +146,7 @@ class _Result:
         for row in self.batches():
             knobs = [f"{row['theta']:.2f}", f"{row['transfers']:.0%}", f"{row['aborts']:.0%}"]
             speed = [rate(row["events_per_s"]), f"{row['latency_ms']:.1f}"]
-            rows.append([f"{row['batch']:4} {row['phase']}", *knobs, *speed, row["decision"], row["why"] or ""])
+            rows.append([f"{row['batch']:4} {row['phase']}", *knobs, *speed, row["decision"], row["why"]])
         header = ["auto, batch by batch", "θ", "transfers", "aborts", "events/s", "latency ms", "decision", "why"]
         return text_table(header, rows)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from morphspark.bench import chart, observe
+from morphspark.bench import chart
 from morphspark.bench.contest import Outcome, contest
 from morphspark.bench.lineup import Entrant, entrants
 from morphspark.bench.progress_bar import ProgressBar
@@ -47,8 +47,6 @@ def sweep(
 
 def add_rows(report: Report, outcome: Outcome, knobs: Mapping[str, Any], who: Sequence[Entrant]) -> None:
     for entrant in who:
-        if entrant.name not in outcome.samples:
-            continue
         more = {"wall_ms": round(outcome.wall_ms(entrant.name), 3), **knobs}
         if entrant.learns:
             more["decision"] = usual_decision(outcome, entrant.name)
@@ -56,7 +54,7 @@ def add_rows(report: Report, outcome: Outcome, knobs: Mapping[str, Any], who: Se
 
 
 def usual_decision(outcome: Outcome, name: str) -> str:
-    return statistics.mode(observe.decision(sample.record) for sample in outcome.samples[name])
+    return statistics.mode(sample.record["strategy"] for sample in outcome.samples[name])
 
 
 def rates(outcome: Outcome) -> dict[str, float]:
@@ -66,22 +64,20 @@ def rates(outcome: Outcome) -> dict[str, float]:
 def rates_table(title: str, outcomes: Mapping[str, Outcome], names: Sequence[str]) -> list[str]:
     """Strategies down, workloads across; the fastest of each workload has a star."""
     columns = [rates(outcome) for outcome in outcomes.values()]
-    rows = []
-    for name in names:
-        if any(name in column for column in columns):
-            cells = [rate(column.get(name)) + (" *" if _fastest(column) == name else "  ") for column in columns]
-            rows.append([name, *cells])
+    rows = [
+        [name, *(rate(column[name]) + (" *" if _fastest(column) == name else "  ") for column in columns)]
+        for name in names
+    ]
     return [title, *text_table(["  events/s, execute stage", *(f"{label}  " for label in outcomes)], rows)]
 
 
 def rates_chart(title: str, outcomes: Mapping[str, Outcome], names: Sequence[str], x_label: str) -> chart.Lines:
     """Logarithmic where workloads differ more than strategies, so that each can be seen."""
     columns = [rates(outcome) for outcome in outcomes.values()]
-    lines = {name: [column.get(name) for column in columns] for name in names}
-    there = {name: values for name, values in lines.items() if any(value is not None for value in values)}
+    lines = {name: [column[name] for column in columns] for name in names}
     fastest = [max(column.values()) for column in columns]
     y_scale = "log" if max(fastest) > LOG_BEYOND * min(fastest) else "linear"
-    return chart.Lines(title, list(outcomes), there, x_label, y_scale=y_scale)
+    return chart.Lines(title, list(outcomes), lines, x_label, y_scale=y_scale)
 
 
 def _fastest(column: Mapping[str, float]) -> str:
