@@ -39,7 +39,7 @@ SUITES = {
         *("vs_recompute", "vs_recompute_of_trigger", "vs_recompute_100_keys"),
     ],
     "nondet": ["with_among", "without"],
-    "regret": ["mean", "share_090", "min"],
+    "regret": ["mean", "share_090", "min", "mean_of_totals", "share_090_of_totals", "min_of_totals"],
     "breakdown": ["plan_mops_per_core", "plan_mops_per_core_of_transactions"],
     "memory": ["peak_vs_serial", "graph_bytes_per_operation", "bytes_per_version"],
     "udf": [
@@ -203,6 +203,14 @@ def test_the_best_is_picked_on_odd_turns_and_compared_on_even_ones():
     assert outcome.best(["lucky", "steady", "absent"]) == "lucky"
     assert outcome.speedup("auto", "lucky", EVEN) == 2
     assert outcome.speedup("steady", "auto") == 3.25  # the median of 4.5, 2, 4.5, 2
+
+
+def test_of_totals_a_slow_turn_counts_unless_all_were_slow_in_it():
+    outcome = measured(auto=[1, 1, 1, 1, 5, 40], best=[1, 1, 1, 1, 1, 30])
+    assert outcome.speedup("auto", "best") == 1  # no median is moved by two turns
+    assert outcome.speedup_of_totals("auto", "best") == 5 / 9  # the last turn is left out, the one before it is not
+    assert outcome.speedup_of_totals("best", "auto") == 9 / 5
+    assert outcome.speedup_of_totals("auto", "best", EVEN) == 1
 
 
 def test_contestants_run_the_same_batches_and_the_slow_ones_are_left_out(monkeypatch):

@@ -31,6 +31,7 @@ from morphspark.bench.scale import Scale, Turns
 from morphspark.bench.workloads.workload import Workload
 
 TURN_BATCHES_MAX = 16
+DISTURBED = 1.5  # medians that a turn takes if the machine is busy with something else
 
 
 @dataclass(frozen=True)
@@ -111,8 +112,18 @@ class Outcome:
 
     def speedup(self, name: str, over: str, turns: slice = slice(None)) -> float:
         """How much faster one is than another: the median over turns, as what disturbs a turn disturbs both."""
-        pairs = zip(self.seconds(over)[turns], self.seconds(name)[turns], strict=True)
-        return statistics.median(slow / fast for slow, fast in pairs)
+        return median_speedup(self.seconds(name)[turns], self.seconds(over)[turns])
+
+    def speedup_of_totals(self, name: str, over: str, turns: slice = slice(None)) -> float:
+        """The same by the time of all turns together, in which a few slow ones count, as they don't in a median.
+
+        Left out are turns that took both of them long: something disturbed the machine. Who alone takes long counts.
+        """
+        own, others = self.seconds(name)[turns], self.seconds(over)[turns]
+        own_limit, others_limit = (DISTURBED * statistics.median(seconds) for seconds in (own, others))
+        pairs = zip(own, others, strict=True)
+        counted = [(one, other) for one, other in pairs if one <= own_limit or other <= others_limit]
+        return sum(other for _, other in counted) / sum(one for one, _ in counted)
 
     def best(self, names: Iterable[str]) -> str:
         """The fastest on odd turns. Compare it on even ones, or luck is measured."""
@@ -121,6 +132,11 @@ class Outcome:
 
 
 ODD, EVEN = slice(0, None, 2), slice(1, None, 2)
+
+
+def median_speedup(own: Sequence[float], others: Sequence[float]) -> float:
+    """Of seconds against another's in the same turns."""
+    return statistics.median(other / one for one, other in zip(own, others, strict=True))
 
 
 def contest(

@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from morphspark.bench import chart, lineup
-from morphspark.bench.contest import EVEN, ODD, OneEngine, Sample, first_batch, shuffled
+from morphspark.bench.contest import EVEN, ODD, OneEngine, Sample, first_batch, median_speedup, shuffled
 from morphspark.bench.progress_bar import ProgressBar
 from morphspark.bench.report import Report
 from morphspark.bench.scale import Scale
@@ -93,8 +93,7 @@ class _Result:
         return min(names, key=seconds)
 
     def speedup(self, phase: int, name: str, over: str) -> float:
-        pairs = zip(self.seconds(phase, over)[EVEN], self.seconds(phase, name)[EVEN], strict=True)
-        return statistics.median(slow / fast for slow, fast in pairs)
+        return median_speedup(self.seconds(phase, name)[EVEN], self.seconds(phase, over)[EVEN])
 
     def add_rows(self, report: Report, names: Sequence[str]) -> None:
         for phase, about in enumerate(PHASES):
