@@ -12,6 +12,7 @@ of `engine.process`.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import random
 import statistics
@@ -19,7 +20,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -107,6 +108,10 @@ class Outcome:
     def seconds(self, name: str) -> list[float]:
         return [sample.execute_s for sample in self.samples[name]]
 
+    def rate(self, name: str) -> float:
+        """Events a second."""
+        return self.events / statistics.median(self.seconds(name))
+
     def wall_ms(self, name: str) -> float:
         return statistics.median(sample.wall_s for sample in self.samples[name]) * 1e3
 
@@ -150,13 +155,8 @@ def contest(
 ) -> Outcome:
     """Measure all entrants; with `drop_beyond` only those that take at most so many times as long as the fastest."""
     with ExitStack() as stack:
-        contestants: list[Contestant] = []
-        for entrant in entrants:
-            contestants.append(OneEngine(entrant, workload))
-            stack.callback(contestants[-1].close)
-        for make in others:
-            contestants.append(make(workload))
-            stack.callback(contestants[-1].close)
+        makers = [*(functools.partial(OneEngine, entrant) for entrant in entrants), *others]
+        contestants: list[Contestant] = [stack.enter_context(closing(make(workload))) for make in makers]
         first = first_batch(workload, contestants)
         batches = max(1, min(TURN_BATCHES_MAX, round(turns.turn_s / min(first.values()))))
         numbers = itertools.count(1)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from typing import Any
 
 from morphspark.bench import chart, lineup
@@ -57,10 +57,8 @@ def _stream(phases: Phases, names: Sequence[str], bar: ProgressBar) -> Stream:
     workload = phases.workload()
     samples: Stream = {name: [] for name in names}
     with ExitStack() as stack:
-        contestants = []
-        for entrant in lineup.entrants(names):
-            contestants.append(OneEngine(entrant, workload))
-            stack.callback(contestants[-1].close)
+        engines = (OneEngine(entrant, workload) for entrant in lineup.entrants(names))
+        contestants = [stack.enter_context(closing(engine)) for engine in engines]
         first_batch(workload, contestants)
         for number in range(1, len(phases)):
             bar.step(PHASES[phases.phase(number)].name)

@@ -18,7 +18,7 @@ from morphspark.bench.contest import EVEN, contest
 from morphspark.bench.progress_bar import ProgressBar
 from morphspark.bench.report import Report
 from morphspark.bench.scale import Scale
-from morphspark.bench.sweep import add_rows, rates, usual_decision
+from morphspark.bench.sweep import add_rows, usual_decision
 from morphspark.bench.table import rate, text_table
 from morphspark.bench.workloads.grid import Entry, grid
 
@@ -64,12 +64,11 @@ def _compare(entry: Entry, scale: Scale, of: int, bar: ProgressBar, report: Repo
     best = outcome.best(lineup.fixed())
     ratio = outcome.speedup(lineup.AUTO, best, EVEN)
     of_totals = outcome.speedup_of_totals(lineup.AUTO, best, EVEN)
-    own = rates(outcome)
     shown = lineup.entrants([lineup.AUTO, best])
     ratios = {"ratio": round(ratio, 3), "ratio_of_totals": round(of_totals, 3)}
     add_rows(report, outcome, {"workload": entry.label, **ratios}, shown)
     decision = usual_decision(outcome, lineup.AUTO)
-    return _Compared(entry.label, ratio, of_totals, decision, best, own[lineup.AUTO], own[best])
+    return _Compared(entry.label, ratio, of_totals, decision, best, outcome.rate(lineup.AUTO), outcome.rate(best))
 
 
 def _table(compared: list[_Compared]) -> list[str]:

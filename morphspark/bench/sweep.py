@@ -72,7 +72,7 @@ def usual_decision(outcome: Outcome, name: str) -> str:
 
 
 def rates(outcome: Outcome) -> dict[str, float]:
-    return {name: outcome.events / statistics.median(outcome.seconds(name)) for name in outcome.samples}
+    return {name: outcome.rate(name) for name in outcome.samples}
 
 
 def rates_table(title: str, outcomes: Mapping[str, Outcome], names: Sequence[str]) -> list[str]:
