@@ -9,7 +9,7 @@ import pytest
 
 import morphspark as ms
 from morphspark.apps import streaming_ledger
-from morphspark.bench import BENCHES, chart, lineup, observe, recovery, run
+from morphspark.bench import BENCHES, chart, lineup, recovery, run
 from morphspark.bench.contest import EVEN, OneEngine, Outcome, Sample, check_same, contest
 from morphspark.bench.lineup import Entrant
 from morphspark.bench.progress_bar import ProgressBar
@@ -39,7 +39,7 @@ SUITES = {
         *("vs_recompute", "vs_recompute_of_trigger", "vs_recompute_100_keys"),
     ],
     "nondet": ["with_among", "without"],
-    "regret": ["mean", "share_090", "min"],
+    "regret": ["mean", "share_090", "min", "mean_of_totals", "share_090_of_totals", "min_of_totals"],
     "breakdown": ["plan_mops_per_core", "plan_mops_per_core_of_transactions"],
     "memory": ["peak_vs_serial", "graph_bytes_per_operation", "bytes_per_version"],
     "udf": [
@@ -205,6 +205,14 @@ def test_the_best_is_picked_on_odd_turns_and_compared_on_even_ones():
     assert outcome.speedup("steady", "auto") == 3.25  # the median of 4.5, 2, 4.5, 2
 
 
+def test_of_totals_a_slow_turn_counts_unless_all_were_slow_in_it():
+    outcome = measured(auto=[1, 1, 1, 1, 5, 40], best=[1, 1, 1, 1, 1, 30])
+    assert outcome.speedup("auto", "best") == 1  # no median is moved by two turns
+    assert outcome.speedup_of_totals("auto", "best") == 5 / 9  # the last turn is left out, the one before it is not
+    assert outcome.speedup_of_totals("best", "auto") == 9 / 5
+    assert outcome.speedup_of_totals("auto", "best", EVEN) == 1
+
+
 def test_contestants_run_the_same_batches_and_the_slow_ones_are_left_out(monkeypatch):
     seen = {}
 
@@ -265,9 +273,9 @@ def test_nolock_is_for_benchmarks_only():
 
 def test_what_is_not_measured_is_not_met(capsys):
     report = Report("none")
-    report.bar("speed", observe.ratio({"a": 1}, "a", "b"), 2)
+    report.bar("speed", None, 2)
     report.bar("size", None, None)
-    report.bar("fine", observe.ratio({"a": 6, "b": 2}, "a", "b"), 2)
+    report.bar("fine", 3.0, 2)
     assert [bar["ok"] for bar in report.bars] == [False, None, True]
     report.show()
     assert capsys.readouterr().out.count("not measured") == 2

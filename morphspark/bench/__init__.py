@@ -6,7 +6,7 @@ compared. Every benchmark prints a table for people and ends with one JSON line 
     {"bench": NAME, "machine": {…}, "rows": [measured rows], "bars": [{"name", "value", "bar", "ok"}]}
 
 A module of this package for each name, with `run(scale) -> Report`. The suites of strategies share workloads/ (what is
-run), lineup.py (who takes part), contest.py (the measuring) and observe.py (what the core is asked for).
+run), lineup.py (who takes part), contest.py (the measuring) and sweep.py (the same over several workloads).
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from __future__ import annotations
 from morphspark.bench import lineup
 from morphspark.bench.report import Report
 from morphspark.bench.scale import Scale
-from morphspark.bench.sweep import Point, rates_chart, rates_table, sweep
+from morphspark.bench.sweep import Axis, Point, sweep
 from morphspark.bench.work import cost_of
 from morphspark.bench.workloads.grep_sum import GrepSum
 
@@ -19,8 +19,7 @@ COST_US, SHARE = 1.0, 0.3  # while the other is varied
 
 def run(scale: Scale) -> Report:
     report = Report("abort")
-    space = lineup.space(lineup.EXPLORATIONS, lineup.UNITS, lineup.ABORTS)
-    names = [lineup.SERIAL, lineup.TSTREAM, *space]
+    names = [lineup.SERIAL, lineup.TSTREAM, *lineup.space()]
 
     def point(label: str, cost_us: float, share: float) -> Point:
         cost = cost_of("branchy", cost_us)
@@ -29,12 +28,9 @@ def run(scale: Scale) -> Report:
 
     costs = [point(f"C {cost:g}", cost, SHARE) for cost in scale.first(COSTS_US, quick=3)]
     shares = [point(f"a {share:.0%}", COST_US, share) for share in scale.spread(SHARES, quick=3)]
-    outcomes = sweep(report, [*costs, *shares], names, scale)
-    for title, points, axis in (
-        (f"over the cost of a write in µs (a = {SHARE:.0%})", costs, "cost of a write in µs"),
-        (f"over the share of aborts (C = {COST_US:g} µs)", shares, "share of aborts"),
-    ):
-        own = {one.label: outcomes[one.label] for one in points}
-        report.tables += [*rates_table(f"Grep & Sum {title}", own, names), ""]
-        report.charts.append(rates_chart(f"Grep & Sum {title}", own, names, axis))
+    axes = [
+        Axis(f"Grep & Sum over the cost of a write in µs (a = {SHARE:.0%})", costs, "cost of a write in µs"),
+        Axis(f"Grep & Sum over the share of aborts (C = {COST_US:g} µs)", shares, "share of aborts"),
+    ]
+    sweep(report, axes, names, scale)
     return report

@@ -12,6 +12,7 @@ of `engine.process`.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import random
 import statistics
@@ -19,7 +20,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -31,6 +32,7 @@ from morphspark.bench.scale import Scale, Turns
 from morphspark.bench.workloads.workload import Workload
 
 TURN_BATCHES_MAX = 16
+DISTURBED = 1.5  # medians that a turn takes if the machine is busy with something else
 
 
 @dataclass(frozen=True)
@@ -106,13 +108,27 @@ class Outcome:
     def seconds(self, name: str) -> list[float]:
         return [sample.execute_s for sample in self.samples[name]]
 
+    def rate(self, name: str) -> float:
+        """Events a second."""
+        return self.events / statistics.median(self.seconds(name))
+
     def wall_ms(self, name: str) -> float:
         return statistics.median(sample.wall_s for sample in self.samples[name]) * 1e3
 
     def speedup(self, name: str, over: str, turns: slice = slice(None)) -> float:
         """How much faster one is than another: the median over turns, as what disturbs a turn disturbs both."""
-        pairs = zip(self.seconds(over)[turns], self.seconds(name)[turns], strict=True)
-        return statistics.median(slow / fast for slow, fast in pairs)
+        return median_speedup(self.seconds(name)[turns], self.seconds(over)[turns])
+
+    def speedup_of_totals(self, name: str, over: str, turns: slice = slice(None)) -> float:
+        """The same by the time of all turns together, in which a few slow ones count, as they don't in a median.
+
+        Left out are turns that took both of them long: something disturbed the machine. Who alone takes long counts.
+        """
+        own, others = self.seconds(name)[turns], self.seconds(over)[turns]
+        own_limit, others_limit = (DISTURBED * statistics.median(seconds) for seconds in (own, others))
+        pairs = zip(own, others, strict=True)
+        counted = [(one, other) for one, other in pairs if one <= own_limit or other <= others_limit]
+        return sum(other for _, other in counted) / sum(one for one, _ in counted)
 
     def best(self, names: Iterable[str]) -> str:
         """The fastest on odd turns. Compare it on even ones, or luck is measured."""
@@ -121,6 +137,11 @@ class Outcome:
 
 
 ODD, EVEN = slice(0, None, 2), slice(1, None, 2)
+
+
+def median_speedup(own: Sequence[float], others: Sequence[float]) -> float:
+    """Of seconds against another's in the same turns."""
+    return statistics.median(other / one for one, other in zip(own, others, strict=True))
 
 
 def contest(
@@ -134,13 +155,8 @@ def contest(
 ) -> Outcome:
     """Measure all entrants; with `drop_beyond` only those that take at most so many times as long as the fastest."""
     with ExitStack() as stack:
-        contestants: list[Contestant] = []
-        for entrant in entrants:
-            contestants.append(OneEngine(entrant, workload))
-            stack.callback(contestants[-1].close)
-        for make in others:
-            contestants.append(make(workload))
-            stack.callback(contestants[-1].close)
+        makers = [*(functools.partial(OneEngine, entrant) for entrant in entrants), *others]
+        contestants: list[Contestant] = [stack.enter_context(closing(make(workload))) for make in makers]
         first = first_batch(workload, contestants)
         batches = max(1, min(TURN_BATCHES_MAX, round(turns.turn_s / min(first.values()))))
         numbers = itertools.count(1)

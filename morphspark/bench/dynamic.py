@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from typing import Any
 
-from morphspark.bench import chart, lineup, observe
-from morphspark.bench.contest import EVEN, ODD, OneEngine, Sample, first_batch, shuffled
+from morphspark.bench import chart, lineup
+from morphspark.bench.contest import EVEN, ODD, OneEngine, Sample, first_batch, median_speedup, shuffled
 from morphspark.bench.progress_bar import ProgressBar
 from morphspark.bench.report import Report
 from morphspark.bench.scale import Scale
@@ -57,10 +57,8 @@ def _stream(phases: Phases, names: Sequence[str], bar: ProgressBar) -> Stream:
     workload = phases.workload()
     samples: Stream = {name: [] for name in names}
     with ExitStack() as stack:
-        contestants = []
-        for entrant in lineup.entrants(names):
-            contestants.append(OneEngine(entrant, workload))
-            stack.callback(contestants[-1].close)
+        engines = (OneEngine(entrant, workload) for entrant in lineup.entrants(names))
+        contestants = [stack.enter_context(closing(engine)) for engine in engines]
         first_batch(workload, contestants)
         for number in range(1, len(phases)):
             bar.step(PHASES[phases.phase(number)].name)
@@ -93,8 +91,7 @@ class _Result:
         return min(names, key=seconds)
 
     def speedup(self, phase: int, name: str, over: str) -> float:
-        pairs = zip(self.seconds(phase, over)[EVEN], self.seconds(phase, name)[EVEN], strict=True)
-        return statistics.median(slow / fast for slow, fast in pairs)
+        return median_speedup(self.seconds(phase, name)[EVEN], self.seconds(phase, over)[EVEN])
 
     def add_rows(self, report: Report, names: Sequence[str]) -> None:
         for phase, about in enumerate(PHASES):
@@ -112,6 +109,7 @@ class _Result:
         for index, last in enumerate(self.streams[-1][lineup.AUTO]):
             number = self.phases.warm_up + index
             knobs = self.phases.knobs(number)
+            ran = last.record["batches"][-1]
             rows.append(
                 {
                     "name": lineup.AUTO,
@@ -122,8 +120,8 @@ class _Result:
                     "aborts": round(knobs.aborts, 3),
                     "events_per_s": round(self._rate(lineup.AUTO, index)),
                     "latency_ms": round(self._wall_ms(lineup.AUTO, index), 3),
-                    "decision": observe.decision(last.record),
-                    **observe.reason(last.record),
+                    "decision": last.record["strategy"],
+                    **{key: ran[key] for key in ("why", "predicted_ms", "measured_ms")},
                 }
             )
         return rows
@@ -145,7 +143,7 @@ class _Result:
         for row in self.batches():
             knobs = [f"{row['theta']:.2f}", f"{row['transfers']:.0%}", f"{row['aborts']:.0%}"]
             speed = [rate(row["events_per_s"]), f"{row['latency_ms']:.1f}"]
-            rows.append([f"{row['batch']:4} {row['phase']}", *knobs, *speed, row["decision"], row["why"] or ""])
+            rows.append([f"{row['batch']:4} {row['phase']}", *knobs, *speed, row["decision"], row["why"]])
         header = ["auto, batch by batch", "θ", "transfers", "aborts", "events/s", "latency ms", "decision", "why"]
         return text_table(header, rows)
 

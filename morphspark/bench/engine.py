@@ -35,10 +35,7 @@ def run(scale: Scale) -> Report:
     def batch(turn: int) -> pa.Table:
         return batches[turn % len(batches)]
 
-    engine = streaming_ledger.build().open(config=ms.Config(strategy="serial", threads=1))
-    for name, rows in streaming_ledger.initial_state(ACCOUNTS, INITIAL).items():
-        engine.load(name, rows)
-    cpp, dicts = _CppLoop(), DictLoop(INITIAL)
+    engine, cpp, dicts = _open(), _CppLoop(), DictLoop(INITIAL)
     _check_equal(batch(0))
     seconds = take_turns(
         {
@@ -58,6 +55,13 @@ def run(scale: Scale) -> Report:
     return report
 
 
+def _open() -> ms.Engine:
+    engine = streaming_ledger.build().open(config=ms.Config(strategy="serial", threads=1))
+    for name, rows in streaming_ledger.initial_state(ACCOUNTS, INITIAL).items():
+        engine.load(name, rows)
+    return engine
+
+
 class _CppLoop:
     KINDS = [(kind_code(INT64 if name in ("amount", "quantity") else STRING), kind_code(NULL)) for name in COLUMNS]
 
@@ -74,10 +78,7 @@ class _CppLoop:
 
 def _check_equal(events: pa.Table) -> None:
     """All three must have done the same, or the comparison means nothing."""
-    engine = streaming_ledger.build().open(config=ms.Config(threads=1))
-    for name, rows in streaming_ledger.initial_state(ACCOUNTS, INITIAL).items():
-        engine.load(name, rows)
-    result = engine.process(events)
+    result = _open().process(events)
     status, balance = _CppLoop().process(events)
     assert result.column("_status").chunk(0).equals(status), "the C++ loop disagrees with the engine"
     assert result.column("balance").chunk(0).equals(balance), "the C++ loop disagrees with the engine"

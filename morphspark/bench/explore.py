@@ -1,7 +1,7 @@
 """`morphspark bench explore`: how the graph is explored, over the punctuation interval T and the skew θ.
 
 Grep & Sum with its defaults: one write of the sum of two rows. With strata and barriers (BFS), strata without (DFS), or
-join counters and stealing (ns), each with every unit that this version has.
+join counters and stealing (ns), each with every unit.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from morphspark.bench import lineup
 from morphspark.bench.report import Report
 from morphspark.bench.scale import Scale
-from morphspark.bench.sweep import Point, rates_chart, rates_table, sweep
+from morphspark.bench.sweep import Axis, Point, sweep
 from morphspark.bench.work import cost_of
 from morphspark.bench.workloads.grep_sum import GrepSum
 
@@ -20,7 +20,7 @@ SKEWS = (0.0, 0.4, 0.8, 1.0)
 
 def run(scale: Scale) -> Report:
     report = Report("explore")
-    names = [lineup.SERIAL, *lineup.space(lineup.EXPLORATIONS, lineup.UNITS, lineup.ABORTS[:1])]
+    names = [lineup.SERIAL, *lineup.space(aborts=["e-abort"])]
     cost = cost_of("branchy", COST_US)
 
     def point(label: str, events: int, theta: float) -> Point:
@@ -29,12 +29,10 @@ def run(scale: Scale) -> Report:
 
     intervals = [point(f"T {events:,}", events, 0.2) for events in scale.spread(INTERVALS, quick=3)]
     skews = [point(f"θ {theta}", 10_240, theta) for theta in scale.spread(SKEWS, quick=3)]
-    outcomes = sweep(report, [*intervals, *skews], names, scale)
-    for title, points, axis in (
-        ("over the punctuation interval (θ 0.2)", intervals, "punctuation interval"),
-        ("over skew (T 10,240)", skews, "skew"),
-    ):
-        own = {one.label: outcomes[one.label] for one in points}
-        report.tables += [*rates_table(f"Grep & Sum {title}, C = {COST_US:g} µs", own, names), ""]
-        report.charts.append(rates_chart(f"Grep & Sum {title}", own, names, axis))
+    title = f"Grep & Sum, C = {COST_US:g} µs"
+    axes = [
+        Axis(f"{title}, over the punctuation interval (θ 0.2)", intervals, "punctuation interval"),
+        Axis(f"{title}, over skew (T 10,240)", skews, "skew"),
+    ]
+    sweep(report, axes, names, scale)
     return report

@@ -10,7 +10,7 @@ from typing import Any
 from morphspark.bench import lineup
 from morphspark.bench.report import Report
 from morphspark.bench.scale import Scale
-from morphspark.bench.sweep import Point, rates_chart, rates_table, sweep
+from morphspark.bench.sweep import Axis, Point, sweep
 from morphspark.bench.work import cost_of
 from morphspark.bench.workloads.grep_sum import GrepSum
 
@@ -21,7 +21,7 @@ SHARES = (0.0, 0.25, 0.5, 1.0)
 
 def run(scale: Scale) -> Report:
     report = Report("granularity")
-    names = [lineup.SERIAL, *lineup.space(("s-explore-bfs", "ns-explore"), lineup.UNITS, lineup.ABORTS[:1])]
+    names = [lineup.SERIAL, *lineup.space(["s-explore-bfs", "ns-explore"], aborts=["e-abort"])]
     cost = cost_of("branchy", COST_US)
 
     def point(label: str, events: int = 10_240, **knobs: Any) -> Point:
@@ -35,13 +35,11 @@ def run(scale: Scale) -> Report:
     ]
     intervals = [point(f"T {events:,}", events, reads=1) for events in scale.spread(INTERVALS, quick=2)]
     shares = [point(f"{share:.0%}", multi=share, reads=3) for share in scale.spread(SHARES, quick=2)]
-    outcomes = sweep(report, [*cycles, *intervals, *shares], names, scale)
-    for title, points, axis in (
-        ("with and without cycles of chains", cycles, "chains"),
-        ("over the punctuation interval, reads of one row", intervals, "punctuation interval"),
-        ("over the share of transactions that read 3 rows", shares, "share of multi-row reads"),
-    ):
-        own = {one.label: outcomes[one.label] for one in points}
-        report.tables += [*rates_table(f"Grep & Sum {title}, C = {COST_US:g} µs", own, names), ""]
-        report.charts.append(rates_chart(f"Grep & Sum {title}", own, names, axis))
+    title = f"Grep & Sum, C = {COST_US:g} µs"
+    axes = [
+        Axis(f"{title}, with and without cycles of chains", cycles, "chains"),
+        Axis(f"{title}, over the punctuation interval, reads of one row", intervals, "punctuation interval"),
+        Axis(f"{title}, over the share of transactions that read 3 rows", shares, "share of multi-row reads"),
+    ]
+    sweep(report, axes, names, scale)
     return report

@@ -1,7 +1,8 @@
-"""Who takes part: names of strategies, and which of them this version has."""
+"""Who takes part: strategies of morphspark/strategy.py, by name."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -11,11 +12,8 @@ from morphspark.bench.workloads.workload import Workload
 
 AUTO, SERIAL = "auto", "serial"
 TSTREAM = "tstream"
-LITERATURE = ("lock", "mvlk", "pat", TSTREAM)  # besides serial
+LITERATURE = tuple(name for name in strategy.FIXED if "/" not in name and name != SERIAL)
 NOLOCK = "nolock"  # an upper bound whose results are wrong
-EXPLORATIONS = ("s-explore-bfs", "s-explore-dfs", "ns-explore")
-UNITS = ("f-schedule", "c-schedule", "t-schedule", "v-schedule")
-ABORTS = ("e-abort", "l-abort")
 
 
 @dataclass(frozen=True)
@@ -58,20 +56,14 @@ def entrants(
 
 def fixed() -> list[str]:
     """Every strategy that `auto` can be measured against: all but `auto` itself."""
-    return [name for name in strategy.NAMES if name != AUTO]
+    return list(strategy.FIXED)
 
 
-def parallel() -> list[str]:
-    return [name for name in fixed() if name != SERIAL]
-
-
-def space(explorations: Iterable[str], units: Iterable[str], aborts: Iterable[str]) -> list[str]:
-    """Points of the scheduling space, whether or not they are there. A stratum as a unit needs strata with barriers."""
-    units, aborts = list(units), list(aborts)
-    return [
-        f"{exploration}/{unit}/{abort}"
-        for exploration in explorations
-        for unit in units
-        if unit != "v-schedule" or exploration == "s-explore-bfs"
-        for abort in aborts
-    ]
+def space(
+    explorations: Iterable[str] = strategy.EXPLORATIONS,
+    units: Iterable[str] = strategy.UNITS,
+    aborts: Iterable[str] = strategy.ABORTS,
+) -> list[str]:
+    """Points of the scheduling space: all, or those with these explorations, units and ways to abort."""
+    wanted = {"/".join(point) for point in itertools.product(explorations, units, aborts)}
+    return [name for name in strategy.FIXED if name in wanted]

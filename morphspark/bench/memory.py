@@ -15,7 +15,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from morphspark.bench import chart, lineup, observe
+from morphspark.bench import chart, lineup
 from morphspark.bench.progress_bar import ProgressBar
 from morphspark.bench.report import Report
 from morphspark.bench.scale import Scale
@@ -59,9 +59,8 @@ def _names(scale: Scale) -> list[str]:
     if scale.shrink > 1:
         return [lineup.SERIAL, *NESTED]
     if scale.quick:
-        return [lineup.SERIAL, lineup.AUTO, *HUNGRY, *NESTED]
-    space = lineup.space(lineup.EXPLORATIONS, lineup.UNITS, lineup.ABORTS)
-    return [lineup.SERIAL, lineup.AUTO, *lineup.LITERATURE, *space, *NESTED]
+        return [lineup.AUTO, lineup.SERIAL, *HUNGRY, *NESTED]
+    return [lineup.AUTO, *lineup.fixed(), *NESTED]
 
 
 def _probe(scale: Scale, names: Sequence[str], repeats: int) -> Probes:
@@ -84,12 +83,17 @@ def _figures(probes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     record = probes[-1]["record"]
     return {
         "peak_bytes": round(statistics.median(probe["resident_bytes"] for probe in probes)),
-        "graph_and_version_bytes": record.get(observe.PEAK_BYTES),
-        "graph_bytes_per_operation": observe.ratio(record, observe.GRAPH_BYTES, observe.PLAN_OPERATIONS),
+        "graph_and_version_bytes": record["peak_bytes"],
+        "graph_bytes_per_operation": _per_operation(record, "graph_bytes"),
         # In this workload every operation writes, and so makes a version.
-        "bytes_per_version": observe.ratio(record, observe.VERSION_BYTES, observe.PLAN_OPERATIONS),
+        "bytes_per_version": _per_operation(record, "version_bytes"),
         "repeats": len(probes),
     }
+
+
+def _per_operation(record: Mapping[str, Any], size: str) -> float | None:
+    """None where nothing was planned."""
+    return record[size] / record["plan_operations"] if record["plan_operations"] else None
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -97,9 +101,9 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
         [
             row["name"],
             f"{row['peak_bytes'] / 1e6:.1f}",
-            observe.figure((row["graph_and_version_bytes"] or 0) / 1e6 or None),
-            observe.figure(row["graph_bytes_per_operation"]),
-            observe.figure(row["bytes_per_version"]),
+            _figure(row["graph_and_version_bytes"] / 1e6),
+            _figure(row["graph_bytes_per_operation"]),
+            _figure(row["bytes_per_version"]),
         ]
         for row in rows
     ]
@@ -107,5 +111,9 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     return ["Streaming Ledger, T = 10,240: what an engine adds", *text_table(header, cells)]
 
 
-def _largest(rows: Sequence[Mapping[str, Any]], key: str) -> float | None:
-    return max((row[key] for row in rows if row[key] is not None), default=None)
+def _figure(value: float | None) -> str:
+    return f"{value:,.1f}" if value else "–"
+
+
+def _largest(rows: Sequence[Mapping[str, Any]], key: str) -> float:
+    return max(row[key] for row in rows if row[key] is not None)

@@ -14,7 +14,7 @@ from morphspark.bench import lineup
 from morphspark.bench.contest import EVEN
 from morphspark.bench.report import Report
 from morphspark.bench.scale import Scale
-from morphspark.bench.sweep import Point, rates_chart, rates_table, sweep
+from morphspark.bench.sweep import Axis, Point, sweep
 from morphspark.bench.work import cost_of
 from morphspark.bench.workloads.toll_processing import TollProcessing
 
@@ -34,10 +34,8 @@ def run(scale: Scale) -> Report:
         return Point(f"C {cost_us:g}", workload.workload, {"cost_us": cost_us})
 
     points = [point(cost_us) for cost_us in scale.first(COSTS_US, quick=2)]
-    outcomes = sweep(report, points, names, scale, {NESTED: dict(zip(REGIONS, PLAIN, strict=True))})
-    title = "Toll Processing, a busy and a quiet region"
-    report.tables = rates_table(f"{title}, T = {INTERVAL:,}", outcomes, names)
-    report.charts.append(rates_chart(title, outcomes, names, "cost of a write in µs"))
+    axis = Axis(f"Toll Processing, a busy and a quiet region, T = {INTERVAL:,}", points, "cost of a write in µs")
+    outcomes = sweep(report, [axis], names, scale, {NESTED: dict(zip(REGIONS, PLAIN, strict=True))})
     report.notes.append(f"plain-1 is {PLAIN[0]}, plain-2 is {PLAIN[1]}")
     outcome = outcomes[points[1].label]  # C 1
     report.bar("nested_vs_plain", outcome.speedup(NESTED, outcome.best(PLAIN), EVEN), None)

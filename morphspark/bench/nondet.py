@@ -8,12 +8,11 @@ without       the same without candidates: any row of the table may be meant
 
 from __future__ import annotations
 
-import functools
 import itertools
 import statistics
 
 from morphspark.bench import chart, lineup
-from morphspark.bench.contest import OneEngine, first_batch
+from morphspark.bench.contest import OneEngine, first_batch, median_speedup
 from morphspark.bench.report import Report, take_turns
 from morphspark.bench.scale import Scale
 from morphspark.bench.table import rate, text_table
@@ -29,16 +28,18 @@ WAYS = {"among": True, "any row": False}
 
 
 class Stream:
-    """A strategy on a workload, one batch after the other. Notes what each took."""
+    """A strategy on a workload, batch by batch: those to learn from, then turns. Notes what turns took."""
 
     def __init__(self, engine: OneEngine, workload: Workload, learning: int):
         self.engine, self.workload = engine, workload
         self.seconds: list[float] = []
-        for number in range(1, 1 + learning if engine.learns else 1):
+        self._first_turn = 1 + learning
+        for number in range(1, self._first_turn if engine.learns else 1):
             engine.process(workload.batch(number))
 
     def turn(self, number: int) -> None:
-        self.seconds.append(self.engine.process(self.workload.batch(number)).execute_s)
+        batch = self.workload.batch(self._first_turn + number)
+        self.seconds.append(self.engine.process(batch).execute_s)
 
 
 def run(scale: Scale) -> Report:
@@ -53,9 +54,7 @@ def run(scale: Scale) -> Report:
         first_batch(workload, engines)
         for engine in engines:
             streams[engine.name, way, share] = Stream(engine, workload, scale.learning_batches)
-    first = 1 + scale.learning_batches
-    turns = {_label(*key): functools.partial(_turn, stream, first) for key, stream in streams.items()}
-    take_turns(turns, scale.pick(30, 8, 2), warm_up=1)
+    take_turns({_label(*key): stream.turn for key, stream in streams.items()}, scale.pick(30, 8, 2), warm_up=1)
     rates: dict[tuple[str, str, float], float] = {}
     for (name, way, share), stream in streams.items():
         spent, events = stream.seconds[1:], stream.workload.events
@@ -65,16 +64,12 @@ def run(scale: Scale) -> Report:
     report.tables = _table(rates, names, shares)
     report.charts = [_chart(way, rates, names, shares) for way in WAYS]
     for bar, way, wanted in (("with_among", "among", 0.85), ("without", "any row", 0.65)):
-        pairs = zip(streams[names[0], way, 0.0].seconds[1:], streams[names[0], way, SHARE].seconds[1:], strict=True)
-        report.bar(bar, statistics.median(none / some for none, some in pairs), wanted)
+        none, some = (streams[names[0], way, share].seconds[1:] for share in (0.0, SHARE))
+        report.bar(bar, median_speedup(some, none), wanted)
     report.notes.append(
         f"C = {COST_US:g} µs per write, θ 0.2, 10,000 keys, {CANDIDATES} candidates; the bars are those of {names[0]}"
     )
     return report
-
-
-def _turn(stream: Stream, first: int, number: int) -> None:
-    stream.turn(first + number)
 
 
 def _label(name: str, way: str, share: float) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import platform
 import statistics
 import time
@@ -100,7 +99,7 @@ class Report:
 def machine() -> dict[str, Any]:
     return {
         "cpu": _cpu_name(),
-        "cores": os.cpu_count(),
+        "cores": morphspark.Config().thread_count,  # that the process may use
         "system": platform.platform(terse=True),
         "python": platform.python_version(),
         "pyarrow": pa.__version__,

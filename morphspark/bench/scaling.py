@@ -9,8 +9,6 @@ number of cores could reach.
 from __future__ import annotations
 
 import functools
-import os
-import statistics
 import sys
 
 import morphspark as ms
@@ -33,14 +31,14 @@ IDLE_SPEEDUP = 1.5  # of those; with less, the machine has other things to do, o
 
 def run(scale: Scale) -> Report:
     report = Report("scaling")
-    space = lineup.space(lineup.EXPLORATIONS, lineup.UNITS, lineup.ABORTS[:1])
+    space = lineup.space(aborts=["e-abort"])
     names = [lineup.AUTO, *lineup.LITERATURE, *space]
-    threads = _thread_counts(os.cpu_count() or 1)
+    threads = _thread_counts(ms.Config().thread_count)
     everybody = [Entrant(lineup.SERIAL, lineup.SERIAL, 1)]
     others = [name for name in space if "/t-schedule/" in name] if scale.quick else space
     for count in threads:
         own = names if count == 2 else [lineup.AUTO, *others]
-        everybody += [Entrant(_name(one.name, count), one.name, count) for one in lineup.entrants(own)]
+        everybody += [Entrant(_name(name, count), name, count) for name in own]
     events = scale.count(5_120 if scale.quick else 10_240)
     workload = Ledger(events, scale.count(100_000), cost=cost_of("branchy", COST_US)).workload()
     with ProgressBar(1) as bar:
@@ -81,10 +79,8 @@ def _name(strategy: str, threads: int) -> str:
 
 def _table(outcome: Outcome, names: list[str], threads: list[int]) -> list[str]:
     def cell(name: str) -> str:
-        if name not in outcome.samples:
-            return "–"
-        per_s = outcome.events / statistics.median(outcome.seconds(name))
-        return f"{rate(per_s)} ({outcome.speedup(name, lineup.SERIAL):.2f} ×)"
+        speedup = _speedup(outcome, name)
+        return "–" if speedup is None else f"{rate(outcome.rate(name))} ({speedup:.2f} ×)"
 
     rows = [[lineup.SERIAL, cell(lineup.SERIAL), *("" for _ in threads[1:])]]
     for name in names:
@@ -98,15 +94,14 @@ def _table(outcome: Outcome, names: list[str], threads: list[int]) -> list[str]:
 
 
 def _chart(outcome: Outcome, names: list[str], threads: list[int]) -> chart.Lines:
-    lines: dict[str, list[float | None]] = {}
-    for name in names:
-        own = [_name(name, count) for count in threads]
-        if any(one in outcome.samples for one in own):
-            lines[name] = [
-                outcome.speedup(one, lineup.SERIAL) if one in outcome.samples else None for one in own
-            ]  # fmt: skip
-    lines[INDEPENDENT] = [outcome.speedup(INDEPENDENT, lineup.SERIAL) if count == 2 else None for count in threads]
+    lines = {name: [_speedup(outcome, _name(name, count)) for count in threads] for name in names}
+    lines[INDEPENDENT] = [_speedup(outcome, INDEPENDENT) if count == 2 else None for count in threads]
     return chart.Lines("speed-up over serial", threads, lines, "threads", "× serial")
+
+
+def _speedup(outcome: Outcome, name: str) -> float | None:
+    """Over serial; None for who was not measured with so many threads."""
+    return outcome.speedup(name, lineup.SERIAL) if name in outcome.samples else None
 
 
 def _speedup_of_graph(workload: Workload) -> float:

@@ -10,7 +10,7 @@ from morphspark.bench import lineup
 from morphspark.bench.contest import EVEN, Outcome
 from morphspark.bench.report import Report
 from morphspark.bench.scale import Scale
-from morphspark.bench.sweep import Point, rates_chart, rates_table, sweep
+from morphspark.bench.sweep import Axis, Point, sweep
 from morphspark.bench.work import cost_of
 from morphspark.bench.workloads.ledger import Ledger
 
@@ -32,21 +32,19 @@ FULL_POINTS = [
 
 def run(scale: Scale) -> Report:
     report = Report("sl-schemes")
-    space = lineup.space(lineup.EXPLORATIONS, lineup.UNITS, lineup.ABORTS)
-    names = [lineup.AUTO, lineup.SERIAL, *lineup.LITERATURE, *space, lineup.NOLOCK]
+    names = [lineup.AUTO, *lineup.fixed(), lineup.NOLOCK]
     wanted = scale.first(QUICK_POINTS, quick=3) if scale.quick else FULL_POINTS
-    outcomes = sweep(report, [_point(scale, *point) for point in wanted], names, scale)
-    report.tables = rates_table("Streaming Ledger, all schemes", outcomes, names)
-    report.charts.append(rates_chart("Streaming Ledger, all schemes", outcomes, names, "cost of a write, skew"))
+    points = [_point(scale, *point) for point in wanted]
+    axis = Axis("Streaming Ledger, all schemes", points, "cost of a write, skew")
+    outcomes = sweep(report, [axis], names, scale)
     free = outcomes[_label(*FREE_POINT)]
     report.bar("auto_vs_serial", free.speedup(lineup.AUTO, lineup.SERIAL), 0.95)
     report.bar("v_vs_serial", _best_of_unit(outcomes[_label(*VECTOR_POINT)], "v-schedule"), 5)
     return report
 
 
-def _best_of_unit(outcome: Outcome, unit: str) -> float | None:
-    points = [name for name in outcome.samples if f"/{unit}/" in name]
-    return outcome.speedup(outcome.best(points), lineup.SERIAL, EVEN) if points else None
+def _best_of_unit(outcome: Outcome, unit: str) -> float:
+    return outcome.speedup(outcome.best(lineup.space(units=[unit])), lineup.SERIAL, EVEN)
 
 
 def _point(scale: Scale, kind: str, cost_us: float, theta: float) -> Point:

@@ -1,13 +1,13 @@
-"""The same strategies over several workloads: a contest at each, a row for each strategy there, a table of all."""
+"""The same strategies over several workloads: a contest at each, a row for each strategy there, a table and a chart."""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from morphspark.bench import chart, observe
+from morphspark.bench import chart
 from morphspark.bench.contest import Outcome, contest
 from morphspark.bench.lineup import Entrant, entrants
 from morphspark.bench.progress_bar import ProgressBar
@@ -23,18 +23,28 @@ LOG_BEYOND = 5.0
 class Point:
     label: str
     make: Callable[[], Workload]
-    knobs: Mapping[str, Any] = field(default_factory=dict)  # for the rows
+    knobs: Mapping[str, Any]  # for the rows
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Points between which one thing differs: the columns of a table, and the places of a chart."""
+
+    title: str
+    points: Sequence[Point]
+    label: str  # what differs
 
 
 def sweep(
     report: Report,
-    points: Sequence[Point],
+    axes: Sequence[Axis],
     names: Sequence[str],
     scale: Scale,
     nested: Mapping[str, Mapping[str, str]] | None = None,
 ) -> dict[str, Outcome]:
-    """Outcomes by label; `nested` as in `lineup.entrants`."""
+    """Outcomes by the labels of points, with a table and a chart for each axis; `nested` as in `lineup.entrants`."""
     who = entrants(names, nested=nested)
+    points = [point for axis in axes for point in axis.points]
     outcomes = {}
     with ProgressBar(len(points)) as bar:
         for point in points:
@@ -42,13 +52,15 @@ def sweep(
             outcome = contest(point.make(), who, scale, scale.turns(len(points)), bar)
             add_rows(report, outcome, {"workload": point.label, **point.knobs}, who)
             outcomes[point.label] = outcome
+    for axis in axes:
+        own = {point.label: outcomes[point.label] for point in axis.points}
+        report.tables += [*rates_table(axis.title, own, names), ""]
+        report.charts.append(_rates_chart(axis, own, names))
     return outcomes
 
 
 def add_rows(report: Report, outcome: Outcome, knobs: Mapping[str, Any], who: Sequence[Entrant]) -> None:
     for entrant in who:
-        if entrant.name not in outcome.samples:
-            continue
         more = {"wall_ms": round(outcome.wall_ms(entrant.name), 3), **knobs}
         if entrant.learns:
             more["decision"] = usual_decision(outcome, entrant.name)
@@ -56,32 +68,30 @@ def add_rows(report: Report, outcome: Outcome, knobs: Mapping[str, Any], who: Se
 
 
 def usual_decision(outcome: Outcome, name: str) -> str:
-    return statistics.mode(observe.decision(sample.record) for sample in outcome.samples[name])
+    return statistics.mode(sample.record["strategy"] for sample in outcome.samples[name])
 
 
 def rates(outcome: Outcome) -> dict[str, float]:
-    return {name: outcome.events / statistics.median(outcome.seconds(name)) for name in outcome.samples}
+    return {name: outcome.rate(name) for name in outcome.samples}
 
 
 def rates_table(title: str, outcomes: Mapping[str, Outcome], names: Sequence[str]) -> list[str]:
     """Strategies down, workloads across; the fastest of each workload has a star."""
     columns = [rates(outcome) for outcome in outcomes.values()]
-    rows = []
-    for name in names:
-        if any(name in column for column in columns):
-            cells = [rate(column.get(name)) + (" *" if _fastest(column) == name else "  ") for column in columns]
-            rows.append([name, *cells])
+    rows = [
+        [name, *(rate(column[name]) + (" *" if _fastest(column) == name else "  ") for column in columns)]
+        for name in names
+    ]
     return [title, *text_table(["  events/s, execute stage", *(f"{label}  " for label in outcomes)], rows)]
 
 
-def rates_chart(title: str, outcomes: Mapping[str, Outcome], names: Sequence[str], x_label: str) -> chart.Lines:
+def _rates_chart(axis: Axis, outcomes: Mapping[str, Outcome], names: Sequence[str]) -> chart.Lines:
     """Logarithmic where workloads differ more than strategies, so that each can be seen."""
     columns = [rates(outcome) for outcome in outcomes.values()]
-    lines = {name: [column.get(name) for column in columns] for name in names}
-    there = {name: values for name, values in lines.items() if any(value is not None for value in values)}
+    lines = {name: [column[name] for column in columns] for name in names}
     fastest = [max(column.values()) for column in columns]
     y_scale = "log" if max(fastest) > LOG_BEYOND * min(fastest) else "linear"
-    return chart.Lines(title, list(outcomes), there, x_label, y_scale=y_scale)
+    return chart.Lines(axis.title, list(outcomes), lines, axis.label, y_scale=y_scale)
 
 
 def _fastest(column: Mapping[str, float]) -> str:

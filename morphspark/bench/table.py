@@ -17,14 +17,11 @@ def text_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str
     return [line(header), *(line(row) for row in rows)]
 
 
-def rate(events_per_s: float | None) -> str:
-    """12.3 M, 450 k; a dash where nothing was measured."""
-    if events_per_s is None:
-        return "–"
+def rate(events_per_s: float) -> str:
+    """In three digits: 1.23 M, 12.3 M, 450 k."""
     for unit, size in (("M", 1e6), ("k", 1e3)):
         if events_per_s >= size:
             shown = events_per_s / size
-            return (
-                f"{shown:.2f} {unit}" if shown < 10 else f"{shown:.1f} {unit}" if shown < 100 else f"{shown:.0f} {unit}"
-            )
+            digits = 2 if shown < 10 else 1 if shown < 100 else 0
+            return f"{shown:.{digits}f} {unit}"
     return f"{events_per_s:.0f}"

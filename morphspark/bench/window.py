@@ -33,6 +33,7 @@ PERIODS = (100_000, 10_000, 1_000, 100)
 EPOCH = 10_240
 TURN = 102_400  # at least one read of the longest period
 KEYS, FEW_KEYS = 10_000, 1_000
+CONFIG = ms.Config()
 
 
 class Stream:
@@ -92,9 +93,6 @@ def run(scale: Scale) -> Report:
         report.bar(f"vs_recompute{suffix}", rates[-1] / rates[0], bar)
     report.notes.append(f"C = {COST_US:g} µs per update; strategy {CONFIG.strategy}, epochs of {EPOCH:,} events")
     return report
-
-
-CONFIG = ms.Config()
 
 
 def measure(report: Report, contestants: dict[str, Callable[[], float]], scale: Scale, turns: int) -> list[float]:

@@ -76,9 +76,9 @@ class CheckedLedger:
     transfers: float = 1.0
     seed: int = 7
 
-    def workload(self, name: str = "SL") -> Workload:
+    def workload(self) -> Workload:
         state = streaming_ledger.initial_state(self.keys)
-        return Workload(name, build(self.check), state, self.events, self.generate)
+        return Workload(build(self.check), state, self.events, self.generate)
 
     def generate(self, rows: int, first: int) -> pa.Table:
         of_transfers = min(1.0, self.aborts / self.transfers)

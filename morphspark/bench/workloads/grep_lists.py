@@ -28,8 +28,8 @@ class GrepLists:
     cost: Cost = FREE
     seed: int = 7
 
-    def workload(self, name: str = "GS lists") -> Workload:
-        return Workload(name, build(self.cost), {"records": initial_records(self.keys)}, self.events, self.generate)
+    def workload(self) -> Workload:
+        return Workload(build(self.cost), {"records": initial_records(self.keys)}, self.events, self.generate)
 
     def generate(self, rows: int, first: int) -> pa.Table:
         random = np.random.default_rng([self.seed, first])

@@ -40,9 +40,9 @@ class GrepSum:
     cost: Cost = FREE
     seed: int = 7
 
-    def workload(self, name: str = "GS") -> Workload:
+    def workload(self) -> Workload:
         app = build(self.length, self.reads, self.cost)
-        return Workload(name, app, {"records": initial_records(self.keys)}, self.events, self.generate)
+        return Workload(app, {"records": initial_records(self.keys)}, self.events, self.generate)
 
     def generate(self, rows: int, first: int) -> pa.Table:
         random = np.random.default_rng([self.seed, first])

@@ -26,8 +26,8 @@ class Ledger:
     cost: Cost = FREE
     seed: int = 7
 
-    def workload(self, name: str = "SL") -> Workload:
-        return Workload(name, build(self.cost), streaming_ledger.initial_state(self.keys), self.events, self.generate)
+    def workload(self) -> Workload:
+        return Workload(build(self.cost), streaming_ledger.initial_state(self.keys), self.events, self.generate)
 
     def generate(self, rows: int, first: int) -> pa.Table:
         # Only transfers can abort.

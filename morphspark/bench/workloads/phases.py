@@ -60,4 +60,4 @@ class Phases:
         def generate(rows: int, first: int) -> pa.Table:
             return self.knobs(first // events).generate(rows, first)
 
-        return dataclasses.replace(self._knobs.workload("SL in phases"), generate=generate)
+        return dataclasses.replace(self._knobs.workload(), generate=generate)

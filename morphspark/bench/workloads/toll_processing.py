@@ -43,8 +43,8 @@ class TollProcessing:
     cost: Cost = FREE
     seed: int = 7
 
-    def workload(self, name: str = "TP") -> Workload:
-        return Workload(name, build(self.cost), {}, self.events, self.generate)
+    def workload(self) -> Workload:
+        return Workload(build(self.cost), {}, self.events, self.generate)
 
     def generate(self, rows: int, first: int) -> pa.Table:
         random = np.random.default_rng([self.seed, first])

@@ -15,7 +15,6 @@ from morphspark.strategy import Strategy
 
 @dataclass(frozen=True)
 class Workload:
-    name: str
     app: ms.App
     state: Mapping[str, pa.Table]
     events: int  # of a batch
