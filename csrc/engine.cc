@@ -360,17 +360,17 @@ Status Engine::RunBatch(const EpochInput& input, const Piece& piece, BatchReport
     MORPHSPARK_RETURN_IF_ERROR(RunSerial(piece.context, piece.plan.order, piece.plan.transactions, begin, end,
                                          next_stamp_, &*poller_, &verdicts_));
   } else {
-    const PlannedRun::Input batch{.plan = piece.plan,
-                                  .context = piece.context,
-                                  .begin = begin,
-                                  .end = end,
-                                  .first_stamp = next_stamp_,
-                                  .workers = Workers(input),
-                                  .interleaving = input.interleaving,
-                                  .observe = input.observe,
-                                  .lanes_min = input.lanes_min,
-                                  .poller = &*poller_,
-                                  .nested = input.nested};
+    const BatchInput batch{.plan = piece.plan,
+                           .context = piece.context,
+                           .begin = begin,
+                           .end = end,
+                           .first_stamp = next_stamp_,
+                           .workers = Workers(input),
+                           .interleaving = input.interleaving,
+                           .observe = input.observe,
+                           .lanes_min = input.lanes_min,
+                           .poller = &*poller_,
+                           .nested = input.nested};
     MORPHSPARK_RETURN_IF_ERROR(planned_.Run(report->strategy, batch, &pool_, &verdicts_, report));
   }
   report->seconds = clock.Lap();

@@ -630,7 +630,7 @@ cdef class Epoch:
         return self.result.last_key_row.value() if self.result.last_key_row.has_value() else None
 
     def batches(self):
-        """How each batch of the epoch was run: see BatchReport in planned_run.h; times in milliseconds."""
+        """How each batch of the epoch was run: see batch_report.h; times in milliseconds."""
         cdef _native.BatchReport one
         cdef size_t index
         reports = []

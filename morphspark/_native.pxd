@@ -154,7 +154,7 @@ cdef extern from "execute/cost_model.h" namespace "morphspark" nogil:
         LearnedCosts costs
 
 
-cdef extern from "execute/planned_run.h" namespace "morphspark" nogil:
+cdef extern from "execute/batch_report.h" namespace "morphspark" nogil:
     cdef cppclass BatchReport:
         Strategy strategy
         int64_t begin, transactions, aborted, not_due

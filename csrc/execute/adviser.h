@@ -39,8 +39,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "execute/batch_report.h"
 #include "execute/cost_model.h"
-#include "execute/planned_run.h"
 #include "execute/strategy.h"
 
 namespace morphspark {
