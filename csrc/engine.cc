@@ -4,6 +4,7 @@
 #include <new>
 #include <stdexcept>
 
+#include "base/prepare_to_throw.h"
 #include "base/stage_clock.h"
 #include "output/verdicts.h"
 #include "plan/resolve.h"
@@ -12,6 +13,8 @@
 
 namespace morphspark {
 namespace {
+
+constexpr size_t kBatchesTold = 1000;  // of an epoch one by one
 
 Status CheckStrategy(const EpochInput& input, std::span<const std::unique_ptr<Table>> tables) {
   const Scheme scheme = input.strategy->scheme;
@@ -146,6 +149,7 @@ Status Engine::Execute(const EpochInput& input, EpochResult* result) {
   if (executed_) return Status::Invalid("an executed epoch waits for Commit or Rollback");
   executed_ = true;
   Status status;
+  PrepareToThrow();
   try {
     status = Run(input, result);
   } catch (const std::bad_alloc&) {
@@ -241,6 +245,7 @@ Status Engine::Explain(const EpochInput& input, int64_t draw_max, EpochExplanati
   Order order;
   StageSeconds seconds;
   Status status;
+  PrepareToThrow();
   try {
     status = Prepare(input, &order, &seconds);
     if (status.ok()) Look(input, order, draw_max, explanation);
@@ -341,7 +346,8 @@ Status Engine::RunBatches(const EpochInput& input, const Piece& piece, int64_t b
     MORPHSPARK_RETURN_IF_ERROR(RunBatch(input, piece, &report));
     adviser_.Learn(advice, report, Workers(input));
     std::vector<BatchReport>& told = result->batches;
-    if (!input.code->triggers.empty() && !told.empty() && told.back().RanAs(report))
+    const bool many = !input.code->triggers.empty() || told.size() >= kBatchesTold;
+    if (many && !told.empty() && told.back().RanAs(report))
       told.back().Add(report);
     else
       told.push_back(report);

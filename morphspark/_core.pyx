@@ -640,6 +640,7 @@ cdef class Epoch:
                 "strategy": from_strategy(one.strategy),
                 "why": one.why,
                 "inputs": decision_inputs(&one.inputs),
+                "batches": one.batches,
                 "events": one.transactions - one.not_due,
                 "aborted": one.aborted,
                 "not_due": one.not_due,

@@ -157,7 +157,7 @@ cdef extern from "execute/cost_model.h" namespace "morphspark" nogil:
 cdef extern from "execute/batch_report.h" namespace "morphspark" nogil:
     cdef cppclass BatchReport:
         Strategy strategy
-        int64_t begin, transactions, aborted, not_due
+        int64_t begin, transactions, batches, aborted, not_due
         double predicted, seconds
         uint32_t why
         DecisionInputs inputs

@@ -75,7 +75,8 @@ class Explanation:
             f"chains         {found['chains']:,}, the longest has {found['longest_chain']:,} operations"
             f"{self._hot_row()}; {found['merged_chains']:,} are merged with others, as they wait for each other",
             f"waits for      {_degrees(found['degrees'])}",
-            f"work / span    {found['operations']:,} / {found['span']:,} operations: {self._bounds(whole=False)}",
+            f"work / span    {found['operations']:,} / {found['span']:,} operations, as transactions are cut here: "
+            f"{self._bounds(whole=False)}",
             f"               {found['operations']:,} / {found['transaction_span']:,} with whole transactions: "
             f"{self._bounds(whole=True)}",
             *self._path(),
@@ -105,7 +106,9 @@ class Explanation:
         return f" ({self._row(table, key)})"
 
     def _row(self, table: int, key: bytes) -> str:
-        return f"{self._program.tables[table].name}[{key.decode(errors='replace')}]"
+        """A key is anybody's text: what can't be printed is written out."""
+        text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in key.decode(errors="replace"))
+        return f"{self._program.tables[table].name}[{text}]"
 
     def _path(self) -> list[str]:
         """Of the critical path its ends, if it is long."""

@@ -91,9 +91,8 @@ def test_operations_run_where_whole_transactions_wait():
     assert (counts["operations"], counts["td"], counts["pd"], counts["ld"]) == (8, 3, 0, 4)
     assert (counts["span"], counts["transaction_span"]) == (4, 8)
     assert (found.speedup(2), found.speedup(2, whole=True)) == (2.0, 1.0)
-    assert "8 / 4 operations: at most 2.0x" in str(found) and "8 / 8 with whole transactions: at most 1.0x" in str(
-        found
-    )
+    assert "8 / 4 operations, as transactions are cut here: at most 2.0x" in str(found)
+    assert "8 / 8 with whole transactions: at most 1.0x" in str(found)
 
 
 def test_the_critical_path_is_named(chain):
@@ -302,6 +301,41 @@ def test_what_units_take_is_told_where_it_is_measured(name):
         others = [batch["parts"][part] for part in batch["parts"] if part != finding]
         measured = batch["measured_ms"] * batch["threads"]
         assert sum(others) + (batch["parts"][finding] or 0) == pytest.approx(measured)
+
+
+@pytest.mark.parametrize("name", ["serial", "ns-explore/t-schedule/e-abort", "tstream"])
+def test_many_batches_are_told_of_together(name):
+    """Those beyond a thousand: what is told of a batch takes some kilobytes."""
+    with streaming_ledger.build().open(config=ms.Config(strategy=name, punctuation=1)) as engine:
+        engine.process(streaming_ledger.generate(5_000, 500, abort_ratio=0.1))
+        record = engine.metrics[-1]
+    batches = record["batches"]
+    assert len(batches) == 1_000 and sum(one["batches"] for one in batches) == 5_000
+    assert sum(one["events"] for one in batches) == 5_000 and batches[-1]["events"] == 4_001
+    assert sum(one["aborted"] for one in batches) == record["aborted"] > 0
+
+
+def test_rows_that_are_named_twice_are_counted_once():
+    app = ms.App("twice", events={"a": "int64", "b": "int64"})
+    t = app.table("t", key="int64", columns={"v": "int64"}, default={"v": 0})
+
+    @app.on()
+    def add(e):
+        t[e.a].v += 1
+        t[e.b].v += 1
+
+    events = pa.table({"a": [1, 2, 3], "b": [1, 5, None]})
+    with app.open(config=ms.Config(strategy="ns-explore/f-schedule/e-abort")) as engine:
+        explained = engine.explain(events).counts["operations"]
+        engine.process(events)
+        (batch,) = engine.metrics[-1]["batches"]
+    assert batch["operations"] == explained == 1 + 2 + 1
+
+
+def test_keys_that_cannot_be_printed_are_written_out(chain):
+    with chain.open() as engine:
+        found = engine.explain(pa.table({"i": [1], "a": ["\x00<z>\n"], "b": ["b"]}))
+    assert r"t[\x00&lt;z&gt;\n]" in found._repr_html_() and r"t[\\x00<z>\\n]" in found.dot()
 
 
 def test_batches_as_a_frame():

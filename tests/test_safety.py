@@ -131,6 +131,21 @@ def test_a_long_batch_is_interrupted_early(counter):
         check_whole_epochs(engine, 3_000_000)
 
 
+def test_what_is_left_of_a_graph_is_not_explored(counter):
+    """Chains with thousands of units that wait for each other: walking through them takes longer than running them."""
+    events = batch(400_000)
+    with counter.open(config=ms.Config(strategy="tstream", threads=3)) as engine:
+        started = time.perf_counter()
+        engine.process(events)
+        usual = time.perf_counter() - started
+        with pytest.raises(KeyboardInterrupt), interrupted_after(usual * 0.3):
+            while True:
+                started = time.perf_counter()
+                engine.process(events)
+        assert time.perf_counter() - started < usual + 1
+        check_whole_epochs(engine, 400_000)
+
+
 _SIGINT = """
 import signal, sys
 import pyarrow as pa
@@ -383,3 +398,54 @@ def test_a_signal_handler_closes_a_busy_engine_after_its_call(counter):
     assert seen and result.num_rows == 2_000_000
     with pytest.raises(ms.ClosedError):
         engine.process(batch(1))
+
+
+# ---------------------------------------------------------------------------------------------------------- memory
+
+_SHORTAGE = """
+import resource
+import numpy as np
+import pyarrow as pa
+import morphspark as ms
+
+app = ms.App("moves", order_by="i", events={"i": "int64", "a": "int64", "b": "int64"})
+t = app.table("t", key="int64", columns={"v": "int64"}, default={"v": 0})
+
+@app.on()
+def move(e):
+    t[e.a].v -= 1
+    t[e.b].v += 1
+    return {"v": t[e.a].v}
+
+def events(rows, keys):
+    random = np.random.default_rng(rows)
+    return pa.table({"i": np.arange(rows), "a": random.integers(0, keys, rows), "b": random.integers(0, keys, rows)})
+
+def limit(size):
+    resource.setrlimit(resource.RLIMIT_AS, (size, resource.RLIM_INFINITY))
+
+def mapped():
+    return int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+
+few, many = events(500, 500), events(150_000, 60_000)
+with app.open() as engine:
+    kept = engine.process(many)  # Arrow, which ends the process of a shortage of its own, has its memory now
+for megabytes in range(0, 34, 2):
+    with app.open(config=ms.Config(strategy="lock", threads=3)) as engine:
+        if megabytes % 4 == 0:
+            engine.process(few)
+        limit(mapped() + megabytes * 1_000_000)
+        try:
+            engine.process(many)
+        except MemoryError:
+            print("short")
+        limit(resource.RLIM_INFINITY)
+        assert engine.process(few).num_rows == 500
+"""
+
+
+def test_a_shortage_of_memory_on_any_thread_is_an_error():
+    """A thread's first exception needs memory, too: without it the C++ runtime would end the process."""
+    done = subprocess.run([sys.executable, "-c", _SHORTAGE], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "short" in done.stdout

@@ -6,6 +6,8 @@
 #include <string>
 #include <system_error>
 
+#include "base/prepare_to_throw.h"
+
 namespace morphspark {
 namespace {
 
@@ -91,6 +93,7 @@ void ThreadPool::Join(const std::function<void()>& waiting) {
 }
 
 void ThreadPool::Work() {
+  PrepareToThrow();
   uint64_t seen = 0;
   for (;;) {
     // acquire: sees the job; partner: the release in For.

@@ -6,6 +6,7 @@ namespace morphspark {
 
 void BatchReport::Add(const BatchReport& other) {
   transactions += other.transactions;
+  batches += other.batches;
   aborted += other.aborted;
   not_due += other.not_due;
   predicted += other.predicted;

@@ -18,6 +18,7 @@ namespace morphspark {
 struct BatchReport {
   Strategy strategy;
   int64_t begin = 0, transactions = 0;
+  int64_t batches = 1;  // that are told of together
   int64_t aborted = 0;
   int64_t not_due = 0;   // firings that were planned and found their windows empty: in `transactions`, in nothing else
   double predicted = 0;  // seconds; 0: no prediction was made
@@ -25,7 +26,8 @@ struct BatchReport {
   uint32_t why = 0;      // see adviser.h
   DecisionInputs inputs;
   // Planned batches only:
-  int64_t accesses = 0, dependencies = 0, redone = 0;
+  int64_t accesses = 0;  // without holes
+  int64_t dependencies = 0, redone = 0;
   Transitions transitions{};  // of operations, where transactions ran in parts
   int64_t onlookers = 0;      // transactions that were not planned
   int64_t followed = 0;       // uses of rows that repairs have looked at
@@ -41,7 +43,8 @@ struct BatchReport {
   uint64_t graph_bytes = 0, version_bytes = 0;
 
   int64_t transition(int number) const { return transitions[number]; }
-  // Pieces of an epoch between firings are short and many: those that ran alike are told of together.
+  // Pieces of an epoch between firings are short and many, as batches of a few events are: those that ran alike one
+  // after the other are told of together.
   bool RanAs(const BatchReport& other) const { return strategy == other.strategy && why == other.why; }
   void Add(const BatchReport& other);
 };

@@ -216,7 +216,7 @@ class Sample {
     const std::vector<TransactionCode>& codes = input_.code.transactions;
     for (size_t type = 0; type < codes.size(); ++type) {
       if (types_[type + 1] > 0) found_.types |= uint64_t{1} << type % 64;
-      if (types_[type + 1] > 0 && LaneMachine::CanRun(codes[type]))
+      if (types_[type + 1] > 0 && LaneMachine::CanRun(input_.code, codes[type]))
         found_.lanes += static_cast<double>(types_[type + 1]) / static_cast<double>(found_.sample);
     }
     found_.may_cut = input_.code.may_cut();

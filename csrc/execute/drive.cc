@@ -32,12 +32,13 @@ void Rest(Clock::duration idle) {
   std::this_thread::sleep_for(std::min<Clock::duration>(idle / kSleptPart, kSleepMost));
 }
 
-// Works until nothing is left, or another worker is lost. Who works looks at the poller by itself (PlannedBatch).
+// Works until nothing is left, the epoch shall end, or another worker is lost. Who works looks at the poller by itself
+// (PlannedBatch).
 void Work(Explorer* explorer, int worker, Poller* poller, const std::atomic<bool>& lost, Shift* shift) {
   shift->begin = Clock::now();
   auto idle_since = shift->begin;
   int idle = 0;
-  for (;;) {
+  while (!poller->cancelled()) {
     const Explorer::Step step = explorer->Next(worker);
     if (step == Explorer::Step::kIdle) {
       if (idle++ == 0) idle_since = Clock::now();

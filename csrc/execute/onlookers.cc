@@ -12,7 +12,7 @@ std::vector<uint8_t> FindOnlookers(const Code& code, const Strategy& strategy) {
   std::vector<uint8_t> onlookers;
   for (const TransactionCode& one : code.transactions) {
     const bool only_reads = one.written.empty() && !one.windows.empty();
-    onlookers.push_back(only_reads && !(lanes && LaneMachine::CanRun(one)));
+    onlookers.push_back(only_reads && !(lanes && LaneMachine::CanRun(code, one)));
   }
   if (std::ranges::find(onlookers, 1) == onlookers.end()) onlookers.clear();
   return onlookers;

@@ -63,11 +63,11 @@ PlannedBatch::LaneWorker::LaneWorker(PlannedBatch* batch, int number, uint32_t l
 
 void PlannedBatch::LaneWorker::Run(std::span<const Task> tasks, bool final) {
   if (batch_.stopped()) return;
-  const std::vector<TransactionCode>& codes = batch_.context_.code->transactions;
+  const Code& code = *batch_.context_.code;
   try {
     for (Task task : tasks) {
       const TransactionId type = batch_.TypeOf(task);
-      if (type == kUnmatched || !LaneMachine::CanRun(codes[type])) {
+      if (type == kUnmatched || !LaneMachine::CanRun(code, code.transactions[type])) {
         one_by_one_.Run(task, final);
         continue;
       }

@@ -35,6 +35,7 @@ Status PlannedRun::Run(Strategy strategy, const BatchInput& input, ThreadPool* p
   const Lookahead::Way way = looks ? lookahead_.Next() : Lookahead::Way::kRoam;
   for (int64_t begin = input.begin; begin < input.end;) {
     BatchReport piece;
+    piece.batches = 0;  // it is part of one
     piece.strategy = report->strategy;
     piece.why = report->why;
     piece.chunk = report->chunk;
@@ -87,7 +88,7 @@ Status PlannedRun::RunPiece(const Strategy& strategy, const BatchInput& input, L
   }
   sums.EndsWell();
   report->install = clock.Lap();
-  report->accesses = graph_.accesses();
+  report->accesses = graph_.CountOperations();
   report->onlookers = static_cast<int64_t>(graph_.onlookers.size());
   report->graph_bytes = graph_.bytes() + planner_.bytes() + explore_memory_.bytes();
   report->version_bytes = versions_.bytes();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
+#include "base/prepare_to_throw.h"
 #include "output/verdicts.h"
 
 namespace morphspark {
@@ -22,6 +23,7 @@ void Parts::Ended(int64_t end) {
 }
 
 bool Parts::Next(int64_t rows_min, int64_t rows_max, Part* part) {
+  PrepareToThrow();
   std::unique_lock lock(mutex_);
   ended_more_.wait(lock, [&] { return closed_ || ended_ - taken_ >= std::max<int64_t>(rows_min, 1); });
   if (closed_) return false;

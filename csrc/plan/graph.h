@@ -90,6 +90,10 @@ struct Graph {
   }
   // Those that planning found; what roaming transactions add is numbered from there.
   Access accesses() const { return tasks == 0 ? 0 : first[tasks]; }
+  // Those that are none after all left out.
+  int64_t CountOperations() const {
+    return std::ranges::count_if(flags.begin(), flags.begin() + accesses(), [](uint8_t one) { return !(one & kHole); });
+  }
   bool onlooks(Task task) const { return !onlooker.empty() && type[task] != kUnmatched && onlooker[type[task]]; }
   bool roams(Task task) const { return std::ranges::binary_search(roamers, task); }
   // Calls visit(task) for those that a task waits for because one of the two roams.

@@ -47,6 +47,7 @@ template <class T>
 LaneMachine::LaneMachine(const BatchContext& context, PlannedRows rows, int worker, LaneMemory* memory)
     : context_(context), rows_(rows), worker_(worker), memory_(*memory) {
   const Code& code = *context.code;
+  if (code.registers > kRegistersMax) return;
   memory->words.Resize(uint64_t{code.registers} * 2 * kLanes);
   memory->nulls.Resize(uint64_t{code.registers} * kLanes);
   memory->may_be_null.assign(code.registers, 0);
@@ -59,9 +60,10 @@ LaneMachine::LaneMachine(const BatchContext& context, PlannedRows rows, int work
   }
 }
 
-bool LaneMachine::CanRun(const TransactionCode& code) {
-  return code.loops.empty() && code.accumulators.empty() && !code.uses_elements && !code.computes_keys &&
-         code.windows.empty() && code.collections == 0;
+bool LaneMachine::CanRun(const Code& code, const TransactionCode& transaction) {
+  return code.registers <= kRegistersMax && transaction.loops.empty() && transaction.accumulators.empty() &&
+         !transaction.uses_elements && !transaction.computes_keys && transaction.windows.empty() &&
+         transaction.collections == 0;
 }
 
 // Asks for the rows of all lanes. A row's newest version is found in three steps, each of which looks at what the one
@@ -87,7 +89,7 @@ bool LaneMachine::CanRun(const TransactionCode& code) {
 
 std::span<const ReasonId> LaneMachine::Run(const TransactionCode& code, std::span<const BatchRow> rows,
                                            std::span<const int64_t> positions) {
-  assert(CanRun(code) && rows.size() <= kLanes && rows.size() == positions.size());
+  assert(CanRun(*context_.code, code) && rows.size() <= kLanes && rows.size() == positions.size());
   if (memory_.strings.used()) memory_.strings.Reset();
   size_ = active_size_ = static_cast<uint32_t>(rows.size());
   waiting_ = 0;

@@ -50,9 +50,12 @@ class LaneMachine {
 
   LaneMachine(const BatchContext& context, PlannedRows rows, int worker, LaneMemory* memory);
 
+  // Programs of more registers would take more than 18 MB for each worker, and leave the caches.
+  static constexpr uint32_t kRegistersMax = 2048;
+
   // Not those with loops, and so with reductions: their lanes would take turns, and wait for the longest list. Nor
   // those that read windows or compute keys: how much that is differs from lane to lane, too.
-  static bool CanRun(const TransactionCode& code);
+  static bool CanRun(const Code& code, const TransactionCode& transaction);
 
   // Runs a transaction for each of these rows of the batch, kLanes at most; their outputs go to these positions. The
   // reasons, by lane, are good until the next run.

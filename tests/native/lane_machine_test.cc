@@ -82,7 +82,7 @@ void CheckSame(const std::string& what, const Assembler& assembler, const std::v
                const std::vector<const Column*>& columns, uint64_t max_string_bytes = 1 << 20) {
   const Code code = testing::Assemble(assembler, specs);
   for (const TransactionCode& one : code.transactions) {
-    BOOST_REQUIRE(LaneMachine::CanRun(one));
+    BOOST_REQUIRE(LaneMachine::CanRun(code, one));
     for (const Instruction& at : one.instructions) tried.insert(at.op);
   }
   const Strategy lanes = {Scheme::kExplore, Exploration::kBfs, Unit::kStratum};
