@@ -1,8 +1,9 @@
 """What Hypothesis draws: whole apps (model.py) and epochs of events for them.
 
 Keys come from small domains, so that rows are shared and keys alias all the time. Values are mostly small, with
-nulls, NaN, both zeros, infinities and the ends of int64 among them. A cell is one drawn byte that picks from its
-type's domain: fast to draw, and shrinking moves towards the plainest values.
+nulls, NaN, both zeros, infinities and the ends of int64 among them. Where transactions shall run in parts, most stories
+have more keys and fewer values that abort: an alias or an early failure leaves nothing to cut. A cell is one drawn byte
+that picks from its type's domain: fast to draw, and shrinking moves towards the plainest values.
 """
 
 from __future__ import annotations
@@ -66,7 +67,29 @@ KEYS = {
 }
 SIZES = [0, 1, 2, 3, 2, 1, 2]
 
-KEY_COLUMNS = {"k1": INT64, "k2": INT64, "s1": STRING, "s2": STRING}
+
+@dataclass(frozen=True)
+class Domains:
+    """What cells are picked from, by type."""
+
+    keys: dict[Type, list[Any]]
+    values: dict[Type, list[Any]]
+
+
+USUAL = Domains(KEYS, DOMAINS)
+
+
+@cache
+def calm(keys: int) -> Domains:
+    """So many keys, and few of the values that make a transaction abort."""
+    names = {INT64: list(range(1, keys + 1)), STRING: list("abcdefghijklmnop"[:keys])}
+    return Domains(
+        {kind: names[kind] * (120 // keys) + KEYS[kind][-3:] for kind in names},
+        {kind: _PLAIN[kind] * (200 // len(_PLAIN[kind])) + _RARE[kind] for kind in VALUE_TYPES},
+    )
+
+
+KEY_COLUMNS = {"k1": INT64, "k2": INT64, "s1": STRING, "s2": STRING, "k3": INT64, "s4": STRING}
 EVENT_COLUMNS: dict[str, Type] = {
     **KEY_COLUMNS,
     "kind": STRING,
@@ -113,10 +136,14 @@ def apps(draw: Any) -> m.AppModel:
     return AppMaker(Chooser(draw)).app()
 
 
+Cell = tuple[m.RowOf, str, Type]  # a column of a row, and its type
+
+
 class AppMaker:
     def __init__(self, choose: Chooser, parts: bool = False):
         self.choose = choose
         self.parts = parts  # its transactions may run in parts: no windows, no functions, no keys that state tells
+        self.loops = True  # in this transaction; one with a loop runs as a whole
         self.elements: set[str] = set()  # names of elements of lists
         self.tables: tuple[m.TableModel, ...] = ()
         self.names: list[tuple[str, Type]] = []  # bound names in scope
@@ -134,8 +161,9 @@ class AppMaker:
         self.clock = order_types["ts"] if order else None
         self.tables = tuple(self.table(index) for index in range(1 + choose.below(3)))
         forced = self.forced = not choose.maybe(5)
-        transactions = tuple(self.transaction(i, forced) for i in range(1 + choose.below(3)))
-        late = choose.pick(["admit", "divert", "admit", "fail"])
+        count = 1 + choose.below(3)
+        transactions = tuple(self.transaction(i, i == count - 1, forced) for i in range(count))
+        late = choose.pick(["admit", "divert", "admit", "fail", *(["admit", "divert"] * 3 if self.parts else [])])
         app = m.AppModel(order, events, choose.maybe(3), late, self.tables, transactions, forced)
         used = m.columns_used(app)
         return replace(app, used=used, events={name: events[name] for name in sorted(used)})
@@ -153,25 +181,15 @@ class AppMaker:
         kinds = [INT64 if index == 0 else choose.pick(VALUE_TYPES)]
         kinds += [choose.pick(VALUE_TYPES) for _ in range(choose.below(3))]
         columns = tuple((f"c{i}", kind) for i, kind in enumerate(kinds))
-        default = None if choose.maybe(5) else tuple(choose.pick(_PLAIN[kind]) for kind in kinds)
+        default = None if choose.maybe(20 if self.parts else 5) else tuple(choose.pick(_PLAIN[kind]) for kind in kinds)
         return m.TableModel(f"t{index}", key, columns, default)
 
-    def transaction(self, index: int, forced: bool) -> m.TransactionModel:
+    def transaction(self, index: int, last: bool, forced: bool) -> m.TransactionModel:
         choose = self.choose
         self.names, self.handles = [], []
-        on = choose.pick(
-            [
-                (),
-                (("kind", "x"),),
-                (),
-                (("kind", ["x", "y"]),),
-                (),
-                (("kind", "y"), ("b1", True)),
-                (("i1", [0, 1, 2, 3]),),
-                (("kind", ["z", "x"]), ("f1", 0.5)),
-            ]
-        )
-        body = self.body(2, 1 + choose.below(5))
+        self.loops = not self.parts or choose.maybe(3)
+        on = choose.pick(self.filters(index, last))
+        body = self.linked() if self.parts else self.body(2, 1 + choose.below(5))
         returns = []
         for name in RETURN_NAMES[: choose.below(len(RETURN_NAMES) + 1)]:
             if not choose.maybe(3):
@@ -179,6 +197,22 @@ class AppMaker:
         if forced:
             body = _with_forced(body, [value for _, value in returns])
         return m.TransactionModel(f"tx{index}", on, body, tuple(returns))
+
+    def filters(self, index: int, last: bool) -> list[Any]:
+        """What events a transaction may be for. In parts, all transactions of an app shall have some."""
+        if self.parts:
+            kind = ("kind", "xyz"[index])
+            return [(), (), (), (kind,)] if last else [(kind,), (kind,), (("i1", [0, 1, 2, 3]),)]
+        return [
+            (),
+            (("kind", "x"),),
+            (),
+            (("kind", ["x", "y"]),),
+            (),
+            (("kind", "y"), ("b1", True)),
+            (("i1", [0, 1, 2, 3]),),
+            (("kind", ["z", "x"]), ("f1", 0.5)),
+        ]
 
     def returned(self, name: str) -> m.Expr:
         if name.startswith("r_num"):
@@ -190,6 +224,66 @@ class AppMaker:
             return m.Var(*reversed(self.choose.pick(bound)))
         return self.expr(kind, 2)
 
+    # -- statements on rows that have to do with each other
+
+    def linked(self) -> tuple[Any, ...]:
+        """Two to four rows, most of them changed by what the one before it holds.
+
+        Some are tested after others were changed: a transaction then fails when others may have read what it wrote.
+        """
+        choose = self.choose
+        before, body = None, []
+        for place in range(choose.pick([2, 3, 2, 4])):
+            cell = self.cell_at(place)
+            if place and choose.maybe(2):
+                body.append(self.doubt(cell))
+            if not place or not choose.maybe(5):
+                body.append(self.change(cell, before))
+            if choose.maybe(5):
+                body.append(self.statement(1))
+            before = cell
+        if self.loops and choose.maybe(2):
+            body.append(self.each(1))
+        return tuple(body)
+
+    def cell_at(self, place: int) -> Cell:
+        """Of a row that other columns name than those of the places before it."""
+        if self.choose.maybe(8):
+            return self.cell()
+        table = self.choose.pick(self.tables)
+        column, kind = self.choose.pick(table.columns)
+        key = []
+        for _, one in table.key:
+            names = [name for name, found in KEY_COLUMNS.items() if found == one]
+            key.append(m.Col(one, names[place % len(names)]))
+        return m.RowOf(table.name, tuple(key)), column, kind
+
+    def doubt(self, cell: Cell) -> m.Require:
+        """That a row is as almost all are."""
+        row, column, kind = cell
+        held = m.Read(kind, row, column)
+        other = self.choose.pick([self.column(kind), _constant(kind, self.choose.pick(_PLAIN[kind]))])
+        if kind != BOOL and self.choose.maybe(4):
+            return m.Require(m.Op(BOOL, ">=", (held, _constant(kind, min(_PLAIN[kind])))), "too low")
+        return m.Require(m.Op(BOOL, "!=", (held, other)), "doubtful")
+
+    def change(self, cell: Cell, before: Cell | None) -> Any:
+        row, column, kind = cell
+        value = self.column(kind) if before is None or self.choose.maybe(5) else self.carried(kind, before)
+        if kind.is_number and not self.choose.maybe(3):
+            op = self.choose.pick(["+", "-"])
+            return m.Augment(row, column, kind, op, m.arithmetic_type(op, kind, value.type), value)
+        return m.Write(row, column, kind, value)
+
+    def carried(self, kind: Type, before: Cell) -> m.Expr:
+        """A value that what the row before holds decides, and that grows no further than columns do."""
+        row, column, found = before
+        held, other = m.Read(found, row, column), self.column(kind)
+        if _category(found) == _category(kind) and kind != BOOL:
+            return m.Op(m.unify([found, other.type]), self.choose.pick(["min", "max"]), (held, other))
+        same = m.Op(BOOL, "==", (held, self.column(found)))
+        return m.Where(kind, same, m.Const(kind, _PLAIN[kind][1]), other)
+
     # -- statements
 
     def body(self, depth: int, count: int) -> tuple[Any, ...]:
@@ -200,7 +294,8 @@ class AppMaker:
         makers = [self.write, self.let, self.augment, self.handle, self.write, self.let, self.augment]
         makers += [self.delete, self.insert, self.require]
         if depth:
-            makers += [lambda: self.when(depth), lambda: self.each(depth)] * 2
+            blocks = [lambda: self.when(depth), lambda: self.each(depth)]
+            makers += blocks * 2 if self.loops else blocks[:1] * 2
         return choose.pick(makers)()
 
     def write(self) -> m.Write:
@@ -269,7 +364,7 @@ class AppMaker:
 
     # -- rows
 
-    def cell(self) -> tuple[m.RowOf, str, Type]:
+    def cell(self) -> Cell:
         table = self.choose.pick(self.tables)
         column, kind = self.choose.pick(table.columns)
         return self.row(table), column, kind
@@ -479,6 +574,8 @@ class AppMaker:
         return self.expr(kind, depth)
 
     def reduce(self, kind: Type, depth: int) -> m.Expr | None:
+        if not self.loops:
+            return None
         choose = self.choose
         kinds = {"bool": ["any", "all"], "int64": ["sum", "count", "min", "max"], "string": ["min", "max"],
                  "timestamp": ["min", "max"], "float64": ["sum", "mean", "min", "max"],
@@ -555,11 +652,11 @@ class Epoch:
     table: pa.Table  # the same in some Arrow encoding, with columns that nobody uses
 
 
-def epoch(choose: Chooser, app: m.AppModel, number: int, rows: int, untyped: bool) -> Epoch:
+def epoch(choose: Chooser, app: m.AppModel, number: int, rows: int, untyped: bool, domains: Domains) -> Epoch:
     values, kinds, arrays = {}, {}, {}
     for name, kind in app.events.items():
         cells = choose.bytes(rows * (4 if kind.element is not None else 1))
-        values[name] = _column_values(app, name, kind, cells, number, rows)
+        values[name] = _column_values(app, name, kind, cells, number, domains)
         kinds[name] = kind
         if untyped and choose.maybe(8) and name not in app.order_by:
             values[name], kinds[name] = [None] * rows, None
@@ -569,16 +666,16 @@ def epoch(choose: Chooser, app: m.AppModel, number: int, rows: int, untyped: boo
     return Epoch(values, kinds, pa.table(arrays))
 
 
-def _column_values(app: m.AppModel, name: str, kind: Type, cells: bytes, number: int, rows: int) -> list[Any]:
+def _column_values(app: m.AppModel, name: str, kind: Type, cells: bytes, number: int, domains: Domains) -> list[Any]:
     if name in app.order_by:
         return [_order_value(kind, byte, number) for byte in cells]
     if name == "kind":
         return [KINDS[byte % len(KINDS)] for byte in cells]
     if kind.element is None:
-        domain = KEYS[kind] if name in KEY_COLUMNS else DOMAINS[kind]
+        domain = domains.keys[kind] if name in KEY_COLUMNS else domains.values[kind]
         return [domain[byte % len(domain)] for byte in cells]
-    domain = KEYS[kind.element] if name in ("lk1", "lk2", "ls1") else DOMAINS[kind.element]
-    return [_list_value(domain, row + number, cells[4 * row : 4 * row + 4]) for row in range(rows)]
+    domain = (domains.keys if name in ("lk1", "lk2", "ls1") else domains.values)[kind.element]
+    return [_list_value(domain, row + number, cells[4 * row : 4 * row + 4]) for row in range(len(cells) // 4)]
 
 
 def _list_value(domain: list[Any], row: int, cells: bytes) -> list[Any] | None:
@@ -601,12 +698,12 @@ def _order_value(kind: Type, byte: int, number: int) -> Any:
     return Decimal(step - 3).scaleb(-2) if kind.name == "decimal" else step - 3
 
 
-def initial_rows(choose: Chooser, table: m.TableModel) -> pa.Table | None:
+def initial_rows(choose: Chooser, table: m.TableModel, domains: Domains) -> pa.Table | None:
     """Rows to load: distinct keys, no nulls."""
     rows = {}
-    for _ in range(choose.pick((0, 4, 9))):
-        key = tuple(choose.pick([one for one in KEYS[kind][:7] if one is not None]) for _, kind in table.key)
-        rows[key] = tuple(choose.pick([v for v in DOMAINS[kind] if v is not None]) for _, kind in table.columns)
+    for _ in range(choose.pick((0, 4, 9, 16))):
+        key = tuple(choose.pick([one for one in domains.keys[kind][:12] if one is not None]) for _, kind in table.key)
+        rows[key] = tuple(choose.pick([v for v in domains.values[kind] if v is not None]) for _, kind in table.columns)
     if not rows:
         return None
     columns = zip(*((*key, *row) for key, row in rows.items()), strict=True)
@@ -644,12 +741,20 @@ def stories(draw: Any, sizes: tuple[int, ...] = (1, 8, 12, 5, 16, 9, 6, 0), part
     """`parts`: of an app whose transactions may run in parts, so that every strategy runs as it is asked for."""
     choose = Chooser(draw)
     app = AppMaker(choose, parts).app()
-    untyped = choose.maybe(6)
-    schedules = some_schedules(random.Random(draw(st.integers(0, 2**32))), [one.name for one in app.transactions])
+    untyped = choose.maybe(24 if parts else 6)  # where keys have no type, all transactions abort
+    chance = random.Random(draw(st.integers(0, 2**32)))
+    schedules = some_schedules(chance, [one.name for one in app.transactions], parts)
     limit = choose.pick((4096, 60))  # strings that double with each event reach any limit
-    initial = {table.name: initial_rows(choose, table) for table in app.tables}
-    epochs = [epoch(choose, app, i, choose.pick(sizes), untyped) for i in range(choose.pick((1, 4, 5, 3, 4, 2)))]
+    domains = choose.pick((calm(8), calm(3), calm(12), calm(5), USUAL)) if parts else USUAL
+    initial = {table.name: initial_rows(choose, table, domains) for table in app.tables}
+    count = choose.pick((1, 4, 5, 3, 4, 2))
+    epochs = [epoch(choose, app, i, choose.pick(sizes), untyped, domains) for i in range(count)]
     return Story(app, schedules, limit, {n: t for n, t in initial.items() if t is not None}, epochs)
+
+
+def cuts(name: str) -> bool:
+    """Whether a strategy cuts transactions into operations, or chains of them."""
+    return name == "tstream" or "/f-" in name or "/c-" in name
 
 
 # The whole product: strategies (and several in a batch), threads, punctuations, real threads or an interleaving.
@@ -660,9 +765,17 @@ SCHEDULES = list(itertools.product([*NAMES, "nested"], (1, 2, 3, 4), ("auto", 1,
 SWITCHING = [one for one in SCHEDULES if one[0] == "auto" and one[3]]
 
 
-def some_schedules(chance: random.Random, transactions: list[str]) -> list[Schedule]:
+LONGER = {1: 16, 3: "auto"}  # a batch of few transactions has little to cut: most of them become longer
+
+
+def some_schedules(chance: random.Random, transactions: list[str], parts: bool = False) -> list[Schedule]:
     def point() -> tuple[Any, ...]:
-        return chance.choice(SWITCHING if chance.random() < 0.04 else SCHEDULES)
+        if chance.random() < 0.04:
+            return chance.choice(SWITCHING)
+        name, threads, punctuation, interleaved = chance.choice(SCHEDULES)
+        if parts and chance.random() < 0.75:
+            punctuation = LONGER.get(punctuation, punctuation)
+        return name, threads, punctuation, interleaved
 
     return [schedule_of(point(), chance, transactions) for _ in range(SCHEDULES_PER_STORY)]
 
@@ -670,7 +783,8 @@ def some_schedules(chance: random.Random, transactions: list[str]) -> list[Sched
 def schedule_of(point: tuple[Any, ...], chance: random.Random, transactions: list[str]) -> Schedule:
     name, threads, punctuation, interleaved = point
     points = [one for one in NAMES if "/" in one]
-    nested = {**{one: chance.choice(points) for one in transactions if chance.random() < 0.8}, "*": points[-1]}
+    drawn = points + [one for one in points if cuts(one)]  # as parts and whole transactions shall meet
+    nested = {**{one: chance.choice(drawn) for one in transactions if chance.random() < 0.8}, "*": points[-1]}
     seed = chance.getrandbits(32) if interleaved else None
     return Schedule(nested if name == "nested" else name, threads, punctuation, seed)
 

@@ -18,7 +18,8 @@ from direct import Direct
 from functions import FUNCTIONS
 from hypothesis import given, settings
 from hypothesis.strategies import just
-from strategies import SCHEDULES, Story, schedule_of, stories
+from strategies import SCHEDULES, Story, cuts, schedule_of, stories
+from tally import Tally
 
 import morphspark as ms
 from morphspark.strategy import NAMES
@@ -27,19 +28,33 @@ from morphspark.testing import both_engines
 LONG = os.environ.get("MORPHSPARK_FUZZ") == "long"
 LONG_SECONDS = float(os.environ.get("MORPHSPARK_FUZZ_SECONDS", "1800"))
 PAIRS_WANTED = 2_000
-EXAMPLES, EXAMPLES_IN_PARTS = 480, 500
-SIZES_IN_PARTS = (16, 5, 40, 9, 24)
+EXAMPLES, EXAMPLES_IN_PARTS = 480, 42  # the latter for each that is in CUTTING
+CUTTING = [name for name in (*NAMES, "nested") if cuts(name) or name == "nested"]
+SIZES_IN_PARTS = (16, 24, 8, 40, 12, 60)
 DEALT, STORIES_OF_A_ROUND = 8, 25  # schedules and stories of a round of `make fuzz`
 
-RUNS_WANTED = 5_000  # (app, batch, schedule), as asked
+RUNS_WANTED = 5_000  # (app, batch, schedule), as asked: see tally.py
 RUNS_WANTED_OF_EACH = 40
+RUNS_WANTED_WITH = {
+    "cut": 2_000,  # a transaction into operations
+    "aborts": 3_000,
+    "cascades": 500,  # somebody ran again because of somebody else's abort
+    "redone by tstream": 40,
+    "aliases": 2_000,  # two sites of a transaction name one row
+    "lists": 1_000,  # a transaction of the app goes through one
+    "lists, and cut": 250,  # such a transaction runs as a whole, beside others that don't
+    "batches of 8": 2_000,  # events, or more
+    **{f"threads={threads}": 500 for threads in (1, 2, 3, 4)},
+    **{f"punctuation={events}": 300 for events in ("auto", 1, 3, 7, 16)},
+}
+DEPENDENT_WANTED = 0.6  # share of runs in which one transaction of a batch depends on another
+CASCADES_WANTED_OF_EACH = 8  # strategy that cuts transactions
 SWITCHES_WANTED = 12  # strategies that `auto` went to or left inside an epoch
 APPS_WANTED_OF_EACH = 10  # that call a function
 
 pairs = {"engines": 0, "direct": 0}
-runs: Counter[str] = Counter()  # by strategy
+tally = Tally()
 called: Counter[str] = Counter()  # apps, by user function
-switched: Counter[str] = Counter()  # epochs that `auto` ran in several ways, by each of these
 
 
 def check(story: Story) -> None:
@@ -60,22 +75,10 @@ def check(story: Story) -> None:
             except ms.MorphsparkError as error:
                 check_error(story, direct, one, error)
                 continue
-            count_runs(story, engines)
+            tally.add(story, engines, one, result)
             if direct:
                 pairs["direct"] += 1
                 compare_direct(story, direct, engines, one, result)
-
-
-def count_runs(story, engines):
-    """Those that had something to run, and ran as they were asked to."""
-    for schedule in story.schedules:
-        if str(schedule) not in engines.engines:
-            continue
-        batches = engines.engines[str(schedule)].metrics[-1]["batches"]
-        ways = {batch["strategy"] for batch in batches if batch["events"]}
-        asked = schedule.strategy if isinstance(schedule.strategy, str) else "nested"
-        runs[asked] += ways == {asked} or (asked == "auto" and bool(ways))
-        switched.update(ways if asked == "auto" and len(ways) > 1 else ())
 
 
 def check_error(story, direct, one, error):
@@ -173,10 +176,13 @@ def fuzz_briefly(story):
     check(story)
 
 
-@settings(max_examples=EXAMPLES_IN_PARTS)
-@given(stories(sizes=SIZES_IN_PARTS, parts=True))
-def fuzz_in_parts(story):
-    check(story)
+def fuzz_in_parts():
+    """In rounds, so that each strategy that cuts transactions has its turn: stories run on it besides their own."""
+    drawn = stories(sizes=SIZES_IN_PARTS, parts=True)
+    for number, name in enumerate(CUTTING):
+        dealt = [(name, 1 + number % 4, "auto", False), (name, 4 - number % 4, 16, True)]
+        fuzz = settings(max_examples=EXAMPLES_IN_PARTS)(given(just(dealt), drawn)(check_with))
+        hypothesis.seed(number)(fuzz)()
 
 
 def test_engines_agree():
@@ -190,12 +196,19 @@ def test_engines_agree_on_apps_that_run_in_parts():
 
 def test_enough_pairs():
     """Runs after test_engines_agree; says nothing if that was not selected."""
-    print(f"\n(app, batch) pairs: {pairs}; with a schedule: {runs.total()}, of each strategy {dict(runs)}")
-    print(f"epochs in which auto switched: {dict(switched)}")
+    print(f"\n(app, batch) pairs: {pairs}; {tally}")
     if pairs["engines"]:
-        assert runs.total() >= RUNS_WANTED
-        assert all(runs[name] >= RUNS_WANTED_OF_EACH for name in (*NAMES, "nested"))
-        assert len(switched) >= SWITCHES_WANTED, switched
+        check_runs()
+        assert len(tally.switched) >= SWITCHES_WANTED, tally.switched
         assert pairs["engines"] >= PAIRS_WANTED
         assert all(called[name] >= APPS_WANTED_OF_EACH for name in FUNCTIONS), called
         assert pairs["direct"] >= PAIRS_WANTED / 3
+
+
+def check_runs():
+    """Of every strategy enough, and enough with what makes it hard."""
+    assert tally.runs.total() >= RUNS_WANTED
+    assert all(tally.runs[name] >= RUNS_WANTED_OF_EACH for name in (*NAMES, "nested"))
+    assert all(tally.met[what] >= wanted for what, wanted in RUNS_WANTED_WITH.items())
+    assert tally.met["dependencies"] >= DEPENDENT_WANTED * tally.runs.total()
+    assert all(tally.cascades[name] >= CASCADES_WANTED_OF_EACH for name in CUTTING if name != "tstream")
