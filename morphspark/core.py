@@ -106,7 +106,7 @@ class Core(Protocol):
 
         `patient`, for tests: it goes on with the next batch when the one before was taken."""
 
-    def explain(self, bound: BoundProgram, batch: Batch, progress: Progress) -> dict[str, Any] | None:
+    def explain(self, bound: BoundProgram, batch: Batch, progress: Progress, late: str) -> dict[str, Any] | None:
         """The task precedence graph of a batch; None of a core that plans nothing. Changes nothing."""
 
     def changes(self, table: TableSpec) -> pa.RecordBatch:

@@ -71,12 +71,16 @@ class Engine(Between):
             return self._run(data, ahead=True).durable
 
     def explain(self, data: Any) -> Explanation:
-        """The task precedence graph that these events would make, and how it would be run. Changes nothing."""
+        """The task precedence graph that these events would make, and how it would be run. Changes nothing.
+
+        Late events are in it, unless they would be diverted.
+        """
         with self._using():
             before = self._visible()
             config = self.config
             batch = admit(data, self.program, before.types, config.max_epoch_rows, config.max_string_bytes)
-            found = self._core.explain(self._bind(batch, before), batch, before.progress)
+            late = "admit" if self.app.late == "fail" else self.app.late
+            found = self._core.explain(self._bind(batch, before), batch, before.progress, late)
             return Explanation(self.program, config, found)
 
     # -- inside

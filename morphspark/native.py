@@ -124,9 +124,8 @@ class NativeCore:
     def parts(self, bound: BoundProgram, patient: bool = False) -> NativeParts | None:
         return None if bound.program.has_triggers else NativeParts(bound, patient)
 
-    def explain(self, bound: BoundProgram, batch: Batch, progress: Progress) -> dict[str, Any] | None:
-        """The graph of a batch, late events included."""
-        given = self._input(bound, batch, progress, "admit", Moment())
+    def explain(self, bound: BoundProgram, batch: Batch, progress: Progress, late: str) -> dict[str, Any] | None:
+        given = self._input(bound, batch, progress, late, Moment())
         return _batch(self._engine.explain(DRAWN_EVENTS_MAX, *given))
 
     def _input(

@@ -118,7 +118,7 @@ class ReferenceCore:
             fire(until)
         return results, triggers
 
-    def explain(self, bound: BoundProgram, batch: Batch, progress: Progress) -> dict[str, Any] | None:
+    def explain(self, bound: BoundProgram, batch: Batch, progress: Progress, late: str) -> dict[str, Any] | None:
         return None  # it plans nothing
 
     def changes(self, table: TableSpec) -> pa.RecordBatch:

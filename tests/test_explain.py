@@ -132,6 +132,20 @@ def test_where_the_engine_cuts_batches_it_says_so(chain):
         assert "batches        of 2: what follows is what all 3 would be as one" in str(engine.explain(EVENTS))
 
 
+@pytest.mark.parametrize(("late", "explained"), [("admit", 4), ("divert", 2), ("fail", 4)])
+def test_diverted_events_are_not_in_the_graph(late, explained):
+    app = ms.App("late", order_by="ts", events={"ts": "int64"}, late=late)
+    t = app.table("t", key="int64", columns={"v": "int64"}, default={"v": 0})
+
+    @app.on()
+    def add(e):
+        t[1].v += e.ts
+
+    with app.open() as engine:
+        engine.process(pa.table({"ts": [5]}))
+        assert engine.explain(pa.table({"ts": [1, 2, 6, 7]})).counts["transactions"] == explained
+
+
 def test_a_large_batch_is_not_drawn():
     with streaming_ledger.build().open() as engine:
         found = engine.explain(streaming_ledger.generate(5_000, 50))
