@@ -93,8 +93,8 @@ class Explanation:
 
     def _cuts(self) -> list[str]:
         assert self.counts is not None
-        at_once, all_of_them = self.counts["batch"], self.counts["transactions"]
-        if not 0 < at_once < all_of_them:
+        at_once, all_of_them = self._config.punctuation, self.counts["transactions"]
+        if isinstance(at_once, str) or at_once >= all_of_them:
             return []
         return [f"batches        of {at_once:,}: what follows is what all {all_of_them:,} would be as one"]
 
