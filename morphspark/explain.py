@@ -260,6 +260,8 @@ class Explanation:
             lines.append(_stroke(_GAP_X, height - 4, _GAP_X + 40, height - 4, colour, dashes, tip=kind != "LD"))
             shapes.append(_text(_GAP_X + 48, height, f"{kind}: {meaning}", "#333"))
             height += 18
+        shapes.append(_text(_GAP_X + 48, height, "bold: the critical path", "#333", bold=True))
+        height += 18
         width = max(width, 48 + 7 * max(len(meaning) for _, _, meaning in _KINDS.values()))
         tip = '<marker id="tip" markerWidth="8" markerHeight="8" refX="7" refY="3" orient="auto">'
         tip += '<path d="M0,0 L7,3 L0,6 z" fill="#555"/></marker>'
@@ -277,10 +279,10 @@ def _text(x: int, y: int, text: str, colour: str, bold: bool = False) -> str:
 
 def _cell(x: int, y: int, label: str, bold: bool) -> str:
     fill = "#fde8d7" if label.startswith("w") else "#dcebfa"
-    shown = label if len(label) <= 20 else label[:19] + "…"
+    shown = label if len(label) <= 20 else f"{label[:9]}…{label[-10:]}"  # keys differ at their ends, mostly
     stroke = 'stroke="#333" stroke-width="2"' if bold else 'stroke="#999"'
     box = f'<rect x="{x}" y="{y}" width="{_CELL_W}" height="{_CELL_H - 6}" rx="4" fill="{fill}" {stroke}/>'
-    return box + _text(x + 6, y + 18, shown, "#000")
+    return f"<g><title>{html.escape(label)}</title>{box}{_text(x + 6, y + 18, shown, '#000')}</g>"
 
 
 def _line(before: tuple[int, int], after: tuple[int, int], kind: str) -> str:
