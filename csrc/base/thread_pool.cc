@@ -35,6 +35,8 @@ bool Soon(Test test) {
 ThreadPool::ThreadPool(int threads) {
   try {
     for (int i = 1; i < threads; ++i) workers_.emplace_back([this] { Work(); });
+    PrepareToThrow();
+    for (int ready; (ready = prepared_.load()) < threads - 1;) prepared_.wait(ready);
   } catch (const std::system_error& error) {
     const std::string started = std::to_string(workers_.size());
     Stop();  // those that are there must end before they are forgotten
@@ -94,6 +96,8 @@ void ThreadPool::Join(const std::function<void()>& waiting) {
 
 void ThreadPool::Work() {
   PrepareToThrow();
+  prepared_.fetch_add(1);
+  prepared_.notify_one();
   uint64_t seen = 0;
   for (;;) {
     // acquire: sees the job; partner: the release in For.

@@ -56,6 +56,7 @@ class ThreadPool {
   Job* job_ = nullptr;            // written before its generation is
   std::atomic<uint64_t> generation_{0};
   std::atomic<int> active_{0};
+  std::atomic<int> prepared_{0};  // workers that may throw; the constructor waits for all
   // Guarded by mutex_:
   int asleep_ = 0;  // workers
   bool stopping_ = false;

@@ -8,11 +8,9 @@ std::vector<uint8_t> FindOnlookers(const Code& code, const Strategy& strategy) {
   if (strategy.scheme != Scheme::kExplore && strategy.scheme != Scheme::kTstream) return {};
   // Rows that are named while the batch runs may be added to the graph, and change what others have read.
   if (std::ranges::any_of(code.transactions, &TransactionCode::computes_keys)) return {};
-  const bool lanes = strategy.scheme == Scheme::kExplore && strategy.unit == Unit::kStratum;
   std::vector<uint8_t> onlookers;
   for (const TransactionCode& one : code.transactions) {
-    const bool only_reads = one.written.empty() && !one.windows.empty();
-    onlookers.push_back(only_reads && !(lanes && LaneMachine::CanRun(code, one)));
+    onlookers.push_back(one.written.empty() && !one.windows.empty());
   }
   if (std::ranges::find(onlookers, 1) == onlookers.end()) onlookers.clear();
   return onlookers;

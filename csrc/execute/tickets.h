@@ -1,6 +1,7 @@
 // The ordered schemes of the literature: a transaction draws tickets for what it will use, and runs when they are
 // called. With lock and mvlk it draws when its turn in the order has come (one counter admits them); with pat each
-// partition has a counter of its own, and what a transaction's number is there follows from the rows that it names.
+// partition has a counter of its own, and what a transaction's number is there follows from the rows that it names
+// (found before anybody runs; where one roams, pat draws as the others do).
 //
 //   lock   strict two-phase locking, rows shared by readers: a write waits until every earlier access of the row has
 //          ended, a read until every earlier write has

@@ -50,7 +50,8 @@ class LaneMachine {
 
   LaneMachine(const BatchContext& context, PlannedRows rows, int worker, LaneMemory* memory);
 
-  // Programs of more registers would take more than 18 MB for each worker, and leave the caches.
+  // Programs of more registers (those of their longest transaction, and all constants) would take more than 18 MB for
+  // each worker, and leave the caches.
   static constexpr uint32_t kRegistersMax = 2048;
 
   // Not those with loops, and so with reductions: their lanes would take turns, and wait for the longest list. Nor

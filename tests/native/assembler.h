@@ -1,7 +1,7 @@
-// Writes compiled programs by hand: the part of lower.py that the native tests need.
+// Writes compiled programs by hand: the part of lower_steps.py that the native tests need.
 //
-// Constants come first, then registers; instructions are appended and jumps patched, as lower.py does. Reasons are the
-// names of the failures, so that a test can say which one it expects.
+// Constants come first, then registers; instructions are appended and jumps patched, as lower_steps.py does. Reasons
+// are the names of the failures, so that a test can say which one it expects.
 #pragma once
 
 #include <cstdint>

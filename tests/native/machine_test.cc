@@ -40,7 +40,7 @@ BOOST_AUTO_TEST_SUITE(machine)
 // ------------------------------------------------------------------------------------------------- control
 
 BOOST_AUTO_TEST_CASE(skips_and_jumps) {
-  // where(flag, a, b), as lower.py writes it; flag may be null.
+  // where(flag, a, b), as lower_steps.py writes it; flag may be null.
   Assembler assembler;
   const uint32_t flag = assembler.Column(Kind::kBool), a = assembler.Column(Kind::kInt64),
                  b = assembler.Column(Kind::kInt64), out = assembler.Returned(Kind::kInt64);
