@@ -444,6 +444,11 @@ def arithmetic(op: str, values: list[Any], kinds: Any, result: Type) -> Any:
     left, right = values
     if result.name == "string":
         return left + right
+    if result.name == "decimal" and op not in ("*", "/"):  # both sides get the same scale before anything else
+        scale = max(kinds[0].scale, kinds[1].scale)
+        for side in (left, right):
+            if abs(side) * 10**scale >= 10**38:
+                raise Abort("overflow")
     if op in ("/", "//", "%") and right == 0:
         raise Abort("division")
     if result == FLOAT64:
@@ -454,11 +459,6 @@ def arithmetic(op: str, values: list[Any], kinds: Any, result: Type) -> Any:
         # The dividend is widened first, in 128 bits; the quotient is rounded to its last digit.
         fits(Fraction(left) * 10 ** kinds[1].scale, result)
         return fits(half_up(Fraction(left) / Fraction(right), result.scale), result)
-    if result.name == "decimal" and op != "*":
-        scale = max(kinds[0].scale, kinds[1].scale)
-        for side in (left, right):
-            if abs(side) * 10**scale >= 10**38:
-                raise Abort("overflow")
     exact = {"+": lambda: left + right, "-": lambda: left - right, "*": lambda: left * right,
              "//": lambda: left // right, "%": lambda: left % right}[op]()  # fmt: skip
     return fits(Fraction(exact) if result.name == "decimal" else exact, result)
