@@ -18,8 +18,8 @@ from direct import Direct
 from functions import FUNCTIONS
 from hypothesis import given, settings
 from hypothesis.strategies import just
+from story_tally import Tally
 from strategies import SCHEDULES, Story, cuts, schedule_of, stories
-from tally import Tally
 
 import morphspark as ms
 from morphspark.strategy import NAMES
@@ -33,7 +33,7 @@ CUTTING = [name for name in (*NAMES, "nested") if cuts(name) or name == "nested"
 SIZES_IN_PARTS = (16, 24, 8, 40, 12, 60)
 DEALT, STORIES_OF_A_ROUND = 8, 25  # schedules and stories of a round of `make fuzz`
 
-RUNS_WANTED = 5_000  # (app, batch, schedule), as asked: see tally.py
+RUNS_WANTED = 5_000  # (app, batch, schedule), as asked: see story_tally.py
 RUNS_WANTED_OF_EACH = 40
 RUNS_WANTED_WITH = {
     "cut": 2_000,  # a transaction into operations
