@@ -17,7 +17,7 @@ import pyarrow as pa
 from direct import Direct
 from functions import FUNCTIONS
 from hypothesis import given, settings
-from hypothesis.strategies import just
+from hypothesis.strategies import integers, just
 from story_tally import Tally
 from strategies import SCHEDULES, Story, cuts, schedule_of, stories
 
@@ -32,6 +32,7 @@ EXAMPLES, EXAMPLES_IN_PARTS = 480, 42  # the latter for each that is in CUTTING
 CUTTING = [name for name in (*NAMES, "nested") if cuts(name) or name == "nested"]
 SIZES_IN_PARTS = (16, 24, 8, 40, 12, 60)
 DEALT, STORIES_OF_A_ROUND = 8, 25  # schedules and stories of a round of `make fuzz`
+SEEDS = integers(0, 2**32 - 1)
 
 RUNS_WANTED = 5_000  # (app, batch, schedule), as asked: see story_tally.py
 RUNS_WANTED_OF_EACH = 40
@@ -142,10 +143,10 @@ def plain_rows(table):
 # ------------------------------------------------------------------------------------------------------- tests
 
 
-def check_with(dealt, story):
-    """On more schedules than its own."""
-    types = [one.name for one in story.app.transactions]
-    check(replace(story, schedules=story.schedules + [schedule_of(one, random.Random(0), types) for one in dealt]))
+def check_with(dealt, story, seed):
+    """On more schedules than its own; `seed` deals strategies to transactions, and interleavings."""
+    chance, types = random.Random(seed), [one.name for one in story.app.transactions]
+    check(replace(story, schedules=story.schedules + [schedule_of(one, chance, types) for one in dealt]))
 
 
 def fuzz_for_long():
@@ -162,7 +163,7 @@ def fuzz_for_long():
         dealt = deck[at : at + DEALT]
         print(f"round {rounds}, seed {seed}, {pairs}, {dealt}", flush=True)  # before it runs: it may crash
         drawn = stories(sizes=SIZES_IN_PARTS, parts=True) if rounds % 2 else stories()
-        fuzz = settings(max_examples=STORIES_OF_A_ROUND)(given(just(dealt), drawn)(check_with))
+        fuzz = settings(max_examples=STORIES_OF_A_ROUND)(given(just(dealt), drawn, SEEDS)(check_with))
         hypothesis.seed(seed)(fuzz)()
         rounds += 1
     through = rounds * DEALT / len(deck)
@@ -181,7 +182,7 @@ def fuzz_in_parts():
     drawn = stories(sizes=SIZES_IN_PARTS, parts=True)
     for number, name in enumerate(CUTTING):
         dealt = [(name, 1 + number % 4, "auto", False), (name, 4 - number % 4, 16, True)]
-        fuzz = settings(max_examples=EXAMPLES_IN_PARTS)(given(just(dealt), drawn)(check_with))
+        fuzz = settings(max_examples=EXAMPLES_IN_PARTS)(given(just(dealt), drawn, SEEDS)(check_with))
         hypothesis.seed(number)(fuzz)()
 
 

@@ -119,6 +119,15 @@ void CountChains(const Graph& graph, GraphShape* shape) {
   }
 }
 
+// Chains that share their unit with another.
+int64_t CountMerged(const ChainGraph& chains) {
+  std::vector<int64_t> size(chains.units.units, 0);  // in chains
+  for (uint32_t unit : chains.work.component) ++size[unit];
+  int64_t merged = 0;
+  for (int64_t chains_of_unit : size) merged += chains_of_unit > 1 ? chains_of_unit : 0;
+  return merged;
+}
+
 }  // namespace
 
 GraphShape ShapeOf(const PlanInput& input, const Graph& graph) {
@@ -151,7 +160,7 @@ GraphShape ShapeOf(const PlanInput& input, const Graph& graph) {
   CountChains(graph, &shape);
   ChainGraph chains;
   FindChains(graph, operations, [](Node) { return true; }, &chains);
-  shape.merged_chains = chains.merged;
+  shape.merged_chains = CountMerged(chains);
   return shape;
 }
 

@@ -347,23 +347,11 @@ void SortByNumber(ChainGraph::Work* work, uint32_t numbers, Scratch<uint32_t>* f
   for (Node node = 0; node < work->number.size(); ++node) (*nodes)[work->next[work->number[node]]++] = node;
 }
 
-// Chains that share their unit with another.
-uint32_t CountMerged(uint32_t units, ChainGraph::Work* work) {
-  Scratch<uint32_t>& size = work->low;  // of a unit, in chains
-  size.Resize(units);
-  std::ranges::fill(size, 0);
-  for (uint32_t unit : work->component) ++size[unit];
-  uint32_t merged = 0;
-  for (uint32_t chains : size) merged += chains > 1 ? chains : 0;
-  return merged;
-}
-
 }  // namespace
 
 void FindRawChains(const Graph& graph, const OperationGraph& operations, ChainGraph* chains) {
   chains->rows = NumberChains(graph, operations, [](Node) { return true; }, &chains->work);
   SortByNumber(&chains->work, chains->rows, &chains->first, &chains->nodes);
-  chains->merged = 0;
   chains->units.units = chains->rows;
 }
 
@@ -373,7 +361,6 @@ void FindChains(const Graph& graph, const OperationGraph& operations, const Chai
   SortByNumber(&work, chains->rows, &work.first, &work.nodes);
   const Components components(chains->rows, operations.nodes, &work);
   const uint32_t units = components.count();
-  chains->merged = CountMerged(units, &work);
   for (uint32_t& number : work.number) number = work.component[number];
   SortByNumber(&work, units, &chains->first, &chains->nodes);
   UnitGraph& graph_of_units = chains->units;

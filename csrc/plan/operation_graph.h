@@ -65,7 +65,6 @@ struct ChainGraph {
   Scratch<uint32_t> first;  // by unit, and one more
   Scratch<Node> nodes;      // by unit, in order
   uint32_t rows = 0;
-  uint32_t merged = 0;  // chains that are part of a larger unit
 
   // Working memory, kept from batch to batch. Two arrays serve twice: for rows while chains are numbered, then for
   // chains.
@@ -73,12 +72,13 @@ struct ChainGraph {
     uint32_t chain, node, before;
   };
   struct Work {
-    Scratch<uint32_t> number;                 // by node: its chain, then its unit
-    Scratch<uint32_t> next;                   // by row: its chain, kBase: none yet; by number, while sorting
-    Scratch<uint32_t> first;                  // by chain, and one more
-    Scratch<uint32_t> nodes;                  // by access: the number of its row; by chain: its nodes, in order
-    Scratch<uint32_t> index, low, component;  // by chain
-    std::vector<uint32_t> open;               // chains
+    Scratch<uint32_t> number;      // by node: its chain, then its unit
+    Scratch<uint32_t> next;        // by row: its chain, kBase: none yet; by number, while sorting
+    Scratch<uint32_t> first;       // by chain, and one more
+    Scratch<uint32_t> nodes;       // by access: the number of its row; by chain: its nodes, in order
+    Scratch<uint32_t> index, low;  // by chain
+    Scratch<uint32_t> component;   // by chain: its unit
+    std::vector<uint32_t> open;    // chains
     std::vector<Place> path;
     uint64_t bytes() const;
   } work;
