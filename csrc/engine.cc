@@ -16,6 +16,18 @@ namespace {
 
 constexpr size_t kBatchesTold = 1000;  // of an epoch one by one
 
+// Reports stay few: beyond those, batches that ran alike are told of together. Where the program has triggers all
+// that ran alike one after the other are, as pieces between firings are short and many.
+void Tell(const BatchReport& report, bool fires, std::vector<BatchReport>* told) {
+  const size_t apart = told->size() < kBatchesTold ? told->size() - (fires && !told->empty()) : kBatchesTold - 1;
+  const auto alike = std::find_if(told->begin() + static_cast<ptrdiff_t>(apart), told->end(),
+                                  [&](const BatchReport& one) { return one.RanAs(report); });
+  if (alike == told->end())
+    told->push_back(report);
+  else
+    alike->Add(report);
+}
+
 Status CheckStrategy(const EpochInput& input, std::span<const std::unique_ptr<Table>> tables) {
   const Scheme scheme = input.strategy->scheme;
   if (scheme == Scheme::kNested) {
@@ -345,12 +357,7 @@ Status Engine::RunBatches(const EpochInput& input, const Piece& piece, int64_t b
     report.chunk = advice.chunk;
     MORPHSPARK_RETURN_IF_ERROR(RunBatch(input, piece, &report));
     adviser_.Learn(advice, report, Workers(input));
-    std::vector<BatchReport>& told = result->batches;
-    const bool many = !input.code->triggers.empty() || told.size() >= kBatchesTold;
-    if (many && !told.empty() && told.back().RanAs(report))
-      told.back().Add(report);
-    else
-      told.push_back(report);
+    Tell(report, !input.code->triggers.empty(), &result->batches);
     begin += advice.transactions;
     // Of the last one all will be known at once; and firings come between, where the program has triggers.
     if (input.parts != nullptr && begin < end && input.code->triggers.empty()) input.parts->Ended(begin);

@@ -9,6 +9,7 @@ from morphspark.bench.workloads.grep_lists import GrepLists
 from morphspark.bench.workloads.grep_sum import GrepSum
 from morphspark.bench.workloads.ledger import Ledger
 from morphspark.strategy import FIXED, NAMES
+from morphspark.testing import Schedule
 
 
 @pytest.fixture
@@ -327,6 +328,16 @@ def test_many_batches_are_told_of_together(name):
     assert len(batches) == 1_000 and sum(one["batches"] for one in batches) == 5_000
     assert sum(one["events"] for one in batches) == 5_000 and batches[-1]["events"] == 4_001
     assert sum(one["aborted"] for one in batches) == record["aborted"] > 0
+
+
+def test_many_batches_that_ran_in_many_ways_are_told_of_together_too():
+    schedule = Schedule("auto", threads=2, punctuation=1, seed=7)  # which makes `auto` go from one to another
+    with schedule.open(streaming_ledger.build(), ms.Config()) as engine:
+        engine.process(streaming_ledger.generate(5_000, 500, abort_ratio=0.1))
+        batches = engine.metrics[-1]["batches"]
+    ways = [(one["strategy"], one["why"]) for one in batches]
+    assert len(set(ways[:999])) > 5 and sum(one["batches"] for one in batches) == 5_000
+    assert len(ways[999:]) == len(set(ways[999:])) and sum(one["events"] for one in batches) == 5_000
 
 
 def test_rows_that_are_named_twice_are_counted_once():

@@ -43,3 +43,28 @@ def test_a_failed_operation_leaves_nothing_to_the_rest(strategy):
     )
     with both_engines(app, schedules=[Schedule(strategy, threads) for threads in (1, 2)]) as engines:
         assert engines.process(events)["_status"].to_pylist().count("aborted") == count / 3
+
+
+@pytest.mark.parametrize("steps", [1_000, 2_500])
+def test_transactions_with_more_registers_than_lanes_have_room_for(steps):
+    """They run one by one, and so do the others of their program."""
+    app = ms.App("long", order_by="ts")
+    t = app.table("t", key="int64", columns={"v": "int64"}, default={"v": 1})
+
+    @app.on(kind="long")
+    def long(e):
+        value = t[e.k].v
+        for number in range(steps):
+            value = value - e.k * (number % 3 - 1)
+        t[e.k].v = value
+
+    @app.on(kind="short")
+    def short(e):
+        t[e.k].v += t[e.k2].v
+
+    kinds = ["long", "short", "short"] * 100
+    events = pa.table({"ts": range(300), "kind": kinds, "k": [i % 40 for i in range(300)], "k2": [7] * 300})
+    with both_engines(app, schedules=[Schedule("s-explore-bfs/v-schedule/e-abort", 2)]) as engines:
+        assert engines.process(events)["_status"].to_pylist() == ["committed"] * 300
+    with app.open() as engine:
+        assert engine.explain(events).counts["inputs"]["lanes"] == (1 if steps == 1_000 else 0)

@@ -43,8 +43,7 @@ struct BatchReport {
   uint64_t graph_bytes = 0, version_bytes = 0;
 
   int64_t transition(int number) const { return transitions[number]; }
-  // Pieces of an epoch between firings are short and many, as batches of a few events are: those that ran alike one
-  // after the other are told of together.
+  // For which reports are told of together.
   bool RanAs(const BatchReport& other) const { return strategy == other.strategy && why == other.why; }
   void Add(const BatchReport& other);
 };
