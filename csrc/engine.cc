@@ -260,7 +260,7 @@ Status Engine::Explain(const EpochInput& input, int64_t draw_max, EpochExplanati
   PrepareToThrow();
   try {
     status = Prepare(input, &order, &seconds);
-    if (status.ok()) Look(input, order, draw_max, explanation);
+    if (status.ok()) status = Look(input, order, draw_max, explanation);
   } catch (const std::bad_alloc&) {
     status = Status(StatusCode::kOutOfMemory, "not enough memory to explain this epoch");
   } catch (const std::length_error& error) {
@@ -270,40 +270,47 @@ Status Engine::Explain(const EpochInput& input, int64_t draw_max, EpochExplanati
   return status;
 }
 
-void Engine::Look(const EpochInput& input, const Order& order, int64_t draw_max, EpochExplanation* explanation) {
+Status Engine::Look(const EpochInput& input, const Order& order, int64_t draw_max, EpochExplanation* explanation) {
   const Code& code = *input.code;
-  const PlanInput plan{code, input.columns, order, transactions_, slots_};
+  PlanInput plan{code, input.columns, order, transactions_, slots_};
   explanation->plannable = Plannable(input);
   Adviser adviser = adviser_;  // a copy: looking is not learning
   explanation->advice = Advise(input, plan, /*ran=*/0, 0, order.running, &adviser);
+  Foreseer foreseer;
+  if (Foreseer::CanLook(code) && !code.calls_functions()) {  // which are the user's, and may do more than return
+    poller_.emplace(input.poll);
+    const BatchContext context{&code,   input.columns,  slots_,          tables_, nullptr,     input.max_string_bytes,
+                               nullptr, TimesOf(input), input.recompute, nullptr, input.draws, input.wall_us};
+    plan.foreseen = foreseer.Look(plan, context, 0, order.running, &pool_, &door_, &*poller_);
+    if (poller_->cancelled()) return CancelledStatus();
+  }
   Planner planner(tables_);
   Graph graph;
   planner.Plan(plan, 0, order.running, &pool_, &graph);
-  explanation->shape = ShapeOf(plan, graph);
+  // Firings will most likely be among the events.
+  const bool fires = std::ranges::any_of(
+      code.transactions, [](const TransactionCode& one) { return one.is_trigger && !one.windows.empty(); });
+  explanation->whole = graph.reads_windows || fires || code.calls_functions() || !graph.roamers.empty();
+  explanation->shape = ShapeOf(plan, graph, explanation->whole);
   const auto type_of = [&](Task task) { return task < order.keyed ? transactions_[order.Row(task)] : kUnmatched; };
   for (Task task : explanation->shape.critical_path) explanation->path_types.push_back(type_of(task));
   if (const Access one = explanation->shape.of_longest_chain; one != kBase) {
     explanation->longest_chain_table = graph.table[one];
     explanation->longest_chain_key = tables_[graph.table[one]]->KeyText(graph.slot[one]);
   }
-  // Firings will most likely be among the events. Of transactions that can be foreseen nobody knows yet whether they
-  // will roam.
-  const bool fires = std::ranges::any_of(
-      code.transactions, [](const TransactionCode& one) { return one.is_trigger && !one.windows.empty(); });
-  const bool whole =
-      graph.reads_windows || fires || code.calls_functions() || (!graph.roamers.empty() && !Foreseer::CanLook(code));
   Adviser::Advice& advice = explanation->advice;
-  if (whole && RunsInParts(advice.strategy, input.nested)) {
+  if (explanation->whole && RunsInParts(advice.strategy, input.nested)) {
     advice.why = Why::kWhole;
     advice.strategy = InWhole(advice.strategy);
   }
   constexpr Access kDrawnMost = 512;  // nobody can read more
-  if (order.running > draw_max || graph.accesses() > kDrawnMost) return;
+  if (order.running > draw_max || graph.accesses() > kDrawnMost) return Status::Ok();
   for (Task task = 0; task < graph.tasks; ++task) {
     explanation->types.push_back(type_of(task));
     explanation->alone.push_back(graph.roams(task));
   }
   explanation->accesses = Drawing(plan, graph, tables_);
+  return Status::Ok();
 }
 
 int Engine::Workers(const EpochInput& input) const {

@@ -77,13 +77,14 @@ struct EpochResult {
 // What an epoch would be; see Engine::Explain. Firings are not in it: they depend on the stream, not on its events.
 struct EpochExplanation {
   bool plannable = true;  // else it runs in order, whatever the graph
+  bool whole = false;     // none of its transactions can be cut into operations
   GraphShape shape;
   std::vector<TransactionId> path_types;  // of the transactions on the critical path
   TableId longest_chain_table = 0;        // where the row is that most operations use, and its key; if there is one
   std::string longest_chain_key;
   Adviser::Advice advice;
   std::vector<TransactionId> types;   // by position; small epochs only
-  std::vector<uint8_t> alone;         // by position: it computes keys; small epochs only
+  std::vector<uint8_t> alone;         // by position: it roams; small epochs only
   std::vector<DrawnAccess> accesses;  // small epochs only
 };
 
@@ -154,7 +155,7 @@ class Engine {
   Adviser::Advice Advise(const EpochInput& input, const PlanInput& plan, int64_t ran, int64_t begin, int64_t end,
                          Adviser* adviser);
 
-  void Look(const EpochInput& input, const Order& order, int64_t draw_max, EpochExplanation* explanation);
+  Status Look(const EpochInput& input, const Order& order, int64_t draw_max, EpochExplanation* explanation);
   int Workers(const EpochInput& input) const;
 
   static constexpr int kInterleavedWorkersMax = 8;
@@ -166,7 +167,7 @@ class Engine {
   // Working memory of an epoch, kept so that the next one does not fault it in again.
   std::vector<TransactionId> transactions_;  // by batch row
   std::vector<std::vector<Slot>> slots_;     // by site, then batch row or element
-  std::optional<Poller> poller_;             // of the epoch that executes
+  std::optional<Poller> poller_;             // of the epoch that executes, or is looked at
   Verdicts verdicts_;
   ReasonTexts reason_texts_;
   PlannedRun planned_;

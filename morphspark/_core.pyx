@@ -384,6 +384,7 @@ cdef class Engine:
                              access.key))
         return {
             "plannable": found.plannable,
+            "whole": found.whole,
             "transactions": found.shape.transactions,
             "operations": found.shape.operations,
             "reads": found.shape.reads,
@@ -392,6 +393,7 @@ cdef class Engine:
             "pd": found.shape.pd,
             "ld": found.shape.ld,
             "roamers": found.shape.roamers,
+            "foreseen": found.shape.foreseen,
             "windows": found.shape.windows,
             "aliases": found.shape.aliases,
             "chains": found.shape.chains,

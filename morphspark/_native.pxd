@@ -183,7 +183,7 @@ cdef extern from "execute/adviser.h" namespace "morphspark" nogil:
 
 cdef extern from "plan/explain.h" namespace "morphspark" nogil:
     cdef cppclass GraphShape:
-        int64_t transactions, operations, reads, writes, td, pd, ld, roamers, windows, aliases
+        int64_t transactions, operations, reads, writes, td, pd, ld, roamers, foreseen, windows, aliases
         int64_t chains, merged_chains, longest_chain, span, transaction_span
         vector[uint32_t] strata, degrees, critical_path
 
@@ -246,7 +246,7 @@ cdef extern from "engine.h" namespace "morphspark" nogil:
         vector[BatchReport] batches
 
     cdef cppclass EpochExplanation:
-        cbool plannable
+        cbool plannable, whole
         GraphShape shape
         vector[uint16_t] path_types
         uint32_t longest_chain_table

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import operator
 import os
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from . import strategy as strategies
@@ -19,7 +20,9 @@ LOGS = ("auto", "delta", "command", "none")
 class Config:
     """All fields are attributes; see conf/ledger.toml for the same settings in a file."""
 
-    strategy: str | Mapping[str, str] = "auto"  # a mapping: a strategy for each transaction (see strategy.py)
+    # A mapping: a strategy for each transaction (see strategy.py). A mapping has no hash; equal configs are found by
+    # the rest.
+    strategy: str | Mapping[str, str] = field(default="auto", hash=False)
     threads: int | None = None  # None: one per core
     punctuation: int | str = "auto"  # events per batch inside an epoch, where the strategy plans
     observe: bool = False  # time every unit of a batch, for the breakdown in the metrics; slows small units down
@@ -34,21 +37,35 @@ class Config:
 
     def __post_init__(self) -> None:
         strategies.check(self.strategy)
+        if not isinstance(self.strategy, str):
+            object.__setattr__(self, "strategy", dict(self.strategy))  # checked: whoever gave it may go on to change it
         if self.threads is not None:
-            _check_count("threads", self.threads, 1, 1024)
+            self._count("threads", 1024)
         if self.punctuation != "auto":
-            _check_count("punctuation", self.punctuation, 1, or_auto=True)
+            self._count("punctuation", or_auto=True)
         if self.log not in LOGS:
             raise ConfigError(f"log={self.log!r}: expected one of {', '.join(LOGS)}")
         if self.snapshot_every != "auto":
-            _check_count("snapshot_every", self.snapshot_every, 1, or_auto=True)
+            self._count("snapshot_every", or_auto=True)
         for name in ("observe", "fsync"):
             if not isinstance(getattr(self, name), bool):
                 raise ConfigError(f"{name}={getattr(self, name)!r}: expected true or false")
         for name in ("retain_epochs", "max_epoch_rows", "max_string_bytes", "max_state_bytes"):
-            _check_count(name, getattr(self, name), 1)
+            self._count(name)
         if self.clock is not None and not callable(self.clock):
             raise ConfigError("clock: expected a function that returns microseconds since 1970 UTC")
+
+    def _count(self, name: str, largest: int = (1 << 63) - 1, or_auto: bool = False) -> None:
+        """A field that counts something: an int afterwards, whatever kind of whole number it was (NumPy's, say)."""
+        value = getattr(self, name)
+        try:
+            number = operator.index(value)
+        except TypeError:
+            number = 0
+        if isinstance(value, bool) or not 1 <= number <= largest:
+            bounds = f"from 1 to {largest}" if number > largest or largest <= 1024 else "of at least 1"
+            raise ConfigError(f"{name}={value!r}: expected a whole number {bounds}{', or auto' if or_auto else ''}")
+        object.__setattr__(self, name, number)
 
     @property
     def thread_count(self) -> int:
@@ -95,10 +112,3 @@ def _from_text(value: Any) -> Any:
     if value in ("true", "false"):
         return value == "true"
     return value
-
-
-def _check_count(name: str, value: Any, smallest: int, largest: int | None = None, or_auto: bool = False) -> None:
-    bounds = f"from {smallest} to {largest}" if largest else f"of at least {smallest}"
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    if not whole or value < smallest or (largest is not None and value > largest):
-        raise ConfigError(f"{name}={value!r}: expected a whole number {bounds}{', or auto' if or_auto else ''}")

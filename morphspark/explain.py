@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from .config import Config
 from .program import Program
+from .strategy import as_whole
 
 UNPLANNED = "not planned: events run one by one (serial)"
 NO_TYPE = 0xFFFF
@@ -73,12 +74,9 @@ class Explanation:
             f"dependencies   TD {found['td']:,}   PD {found['pd']:,}   LD {found['ld']:,}",
             f"strata         {len(strata):,}, the widest has {widest:,} transactions",
             f"chains         {found['chains']:,}, the longest has {found['longest_chain']:,} operations"
-            f"{self._hot_row()}; {found['merged_chains']:,} are merged with others, as they wait for each other",
+            f"{self._hot_row()}{self._merged()}",
             f"waits for      {_degrees(found['degrees'])}",
-            f"work / span    {found['operations']:,} / {found['span']:,} operations, as transactions are cut here: "
-            f"{self._bounds(whole=False)}",
-            f"               {found['operations']:,} / {found['transaction_span']:,} with whole transactions: "
-            f"{self._bounds(whole=True)}",
+            *self._spans(),
             *self._path(),
             f"decision       {self.decision}: {self._why()}",
         ]
@@ -105,6 +103,22 @@ class Explanation:
         table, key = self.counts["longest_chain_row"]
         return f" ({self._row(table, key)})"
 
+    def _merged(self) -> str:
+        assert self.counts is not None
+        if self.counts["whole"]:
+            return ""  # nothing runs by chains
+        return f"; {self.counts['merged_chains']:,} are merged with others, as they wait for each other"
+
+    def _spans(self) -> list[str]:
+        assert self.counts is not None
+        work, cut, whole = (f"{self.counts[name]:,}" for name in ("operations", "span", "transaction_span"))
+        if self.counts["whole"]:
+            return [f"work / span    {work} / {whole} operations, with whole transactions: {self._bounds(whole=True)}"]
+        return [
+            f"work / span    {work} / {cut} operations, as transactions are cut here: {self._bounds(whole=False)}",
+            f"               {work} / {whole} with whole transactions: {self._bounds(whole=True)}",
+        ]
+
     def _row(self, table: int, key: bytes) -> str:
         """A key is anybody's text: what can't be printed is written out."""
         text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in key.decode(errors="replace"))
@@ -129,7 +143,12 @@ class Explanation:
         if roamers := self.counts["roamers"]:
             lines.append(
                 f"keys computed  by {roamers:,} transactions: each stands here as if it ran alone. The rows behind "
-                "such keys are found when the batch runs, and are not counted"
+                "such keys are found when the batch runs, and are not counted: spans and bounds may be far from true"
+            )
+        if foreseen := self.counts["foreseen"]:
+            lines.append(
+                f"keys computed  by {foreseen:,} transactions, of the state as it is now: the rows behind them are "
+                "counted (not in PD), and will be others where the batch itself changes what the keys depend on"
             )
         if windows := self.counts["windows"]:
             lines.append(
@@ -149,7 +168,8 @@ class Explanation:
         why = str(self.counts["why"])
         configured = self._config.strategy
         if not isinstance(configured, str) and self.counts["plannable"]:
-            return f"{why}: {', '.join(f'{name} {one}' for name, one in configured.items())}"
+            ways = {name: as_whole(one) if self.counts["whole"] else one for name, one in configured.items()}
+            return f"{why}: {', '.join(f'{name} {one}' for name, one in ways.items())}"
         if configured != "auto" or not self.counts["plannable"]:
             return why
         predicted, known = self.counts["predicted_ms"], self.counts["inputs"]

@@ -64,6 +64,11 @@ WHY = (
 _NAMES = {**{strategy: name for name, strategy in reversed(FIXED.items())}, NESTED: "nested", NOLOCK: "nolock"}
 
 
+def as_whole(name: str) -> str:
+    """What a point of the space becomes where transactions can't be cut."""
+    return name.replace("/f-", "/t-").replace("/c-", "/t-")
+
+
 def name_of(strategy: tuple[int, ...]) -> str:
     return _NAMES[Strategy(*strategy)]
 

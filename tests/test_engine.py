@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -241,6 +242,8 @@ def test_memory_of_arrow_is_given_back(counter):
         ({"threads": True}, "threads=True"),
         ({"punctuation": 0}, "punctuation=0"),
         ({"punctuation": "often"}, "punctuation='often'"),
+        ({"punctuation": 2**63}, "expected a whole number from 1 to 9223372036854775807, or auto"),
+        ({"max_string_bytes": 2**70}, "expected a whole number from 1 to"),
         ({"max_epoch_rows": 0}, "max_epoch_rows=0"),
         ({"max_string_bytes": -1}, "max_string_bytes=-1"),
         ({"max_state_bytes": "many"}, "max_state_bytes='many'"),
@@ -252,6 +255,16 @@ def test_bad_settings(settings, words):
     with pytest.raises(ms.ConfigError) as caught:
         ms.Config(**settings)
     assert words in str(caught.value)
+
+
+def test_settings_stay_as_they_were_checked(counter):
+    given = {"*": "ns-explore/t-schedule/e-abort"}
+    config = ms.Config(strategy=given, threads=np.int64(2), punctuation=np.int32(3))
+    assert (type(config.threads), type(config.punctuation)) == (int, int)
+    assert hash(config) == hash(ms.Config(strategy=dict(given), threads=2, punctuation=3))
+    given["*"] = "nothing"
+    with counter.open(config=config) as engine:
+        assert engine.process(pa.table({"ts": [1], "key": [1], "amount": [1], "note": ["x"]})).num_rows == 1
 
 
 def test_settings_from_text_and_files(tmp_path):

@@ -237,7 +237,28 @@ def test_a_large_graph_is_counted_and_not_drawn():
     assert "<svg" not in explanation._repr_html_()
 
 
-def test_who_computes_keys_is_explained_as_if_it_ran_alone():
+def test_computed_keys_are_foreseen():
+    app = ms.App("shifted", order_by="i", events={"i": "int64", "k": "int64"})
+    t = app.table("t", key="int64", columns={"v": "int64"}, default={"v": 0})
+
+    @app.on()
+    def shift(e):
+        t[e.k + 1].v += 1
+
+    events = pa.table({"i": range(1000), "k": [k % 500 for k in range(1000)]})
+    with app.open(config=ms.Config(strategy="s-explore-bfs/t-schedule/e-abort", threads=2)) as engine:
+        explained = engine.explain(events)
+        assert engine.table("t").to_arrow().num_rows == 0
+        engine.process(events)
+        (ran,) = engine.metrics[-1]["batches"]
+    found = explained.counts
+    assert (found["operations"], found["td"], found["strata"]) == (1000, 500, [500, 500])
+    assert (ran["operations"], ran["dependencies"], ran["strata"]) == (1000, 500, 2)
+    assert explained.speedup(2) == 2 and explained.speedup(1000) == 500
+    assert "keys computed  by 1,000 transactions, of the state as it is now" in str(explained)
+
+
+def test_keys_that_are_read_from_state_are_foreseen_as_it_is_now():
     app = ms.App("pointers", order_by="i", events={"i": "int64", "k": "int64"})
     t = app.table("t", key="int64", columns={"v": "int64"}, default={"v": 0})
 
@@ -246,11 +267,34 @@ def test_who_computes_keys_is_explained_as_if_it_ran_alone():
         t[t[e.k].v].v += 1
 
     events = pa.table({"i": [1, 2, 3], "k": [2, 2, 3]})
-    with app.open(config=ms.Config(strategy="ns-explore/f-schedule/e-abort")) as engine:
+    with app.open() as engine:
+        engine.load("t", pa.table({"key": [2, 3], "v": [8, 9]}))
         explained = engine.explain(events)
-        assert "keys computed  by 3 transactions: each stands here as if it ran alone" in str(explained)
-        assert explained.counts["strata"] == [1, 1, 1]
-        assert explained.dot().count(", alone") == 3
+        rows = [line.split('"')[1] for line in explained.dot().splitlines() if '[label="r ' in line or '"w ' in line]
+        assert rows == ["r t[2]", "w t[8]", "r t[2]", "w t[8]", "r t[3]", "w t[9]"]
+        assert explained.counts["strata"] == [2, 1] and "alone" not in explained.dot()
+
+
+def test_where_explain_would_have_to_call_functions_transactions_stand_alone():
+    app = ms.App("calls", order_by="i", events={"i": "int64", "k": "int64"})
+    t = app.table("t", key="int64", columns={"v": "int64"}, default={"v": 0})
+    called = []
+
+    @ms.udf("int64", python=True)
+    def half(k):
+        called.append(k)
+        return k // 2
+
+    @app.on()
+    def to_half(e):
+        t[half(e.k)].v += 1
+
+    nested = {"to_half": "ns-explore/f-schedule/e-abort"}
+    with app.open(config=ms.Config(strategy=nested)) as engine:
+        explained = engine.explain(pa.table({"i": [1, 2, 3], "k": [2, 2, 3]}))
+    assert "keys computed  by 3 transactions: each stands here as if it ran alone" in str(explained)
+    assert explained.counts["strata"] == [1, 1, 1] and explained.dot().count(", alone") == 3 and not called
+    assert "to_half ns-explore/t-schedule/e-abort" in str(explained) and "are cut here" not in str(explained)
 
 
 def windowed_app(pointers: bool) -> ms.App:

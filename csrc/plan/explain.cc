@@ -130,11 +130,12 @@ int64_t CountMerged(const ChainGraph& chains) {
 
 }  // namespace
 
-GraphShape ShapeOf(const PlanInput& input, const Graph& graph) {
+GraphShape ShapeOf(const PlanInput& input, const Graph& graph, bool whole) {
   const CodeOf code_of = [&](Task task) { return CodeAt(input, graph.begin + task); };
   GraphShape shape;
   shape.transactions = graph.tasks;
   shape.roamers = static_cast<int64_t>(graph.roamers.size());
+  shape.foreseen = static_cast<int64_t>(graph.foreseen.size());
   CountOperations(input, graph, code_of, &shape);
   UnitGraph units;
   UnitsOfTransactions(graph, &units);
@@ -149,7 +150,8 @@ GraphShape ShapeOf(const PlanInput& input, const Graph& graph) {
   }
   shape.transaction_span = HeaviestPath(units, [&](UnitId task) { return OperationsOf(graph, task); }).weight;
   OperationGraph operations;
-  FindOperations(graph, code_of, &operations);
+  const CodeOf never = [](Task) { return nullptr; };
+  FindOperations(graph, whole ? never : code_of, &operations);
   const std::vector<int64_t> weights = WeightOfNodes(graph, operations, code_of);
   const Path path = HeaviestPath(operations.nodes, [&](UnitId node) { return weights[node]; });
   shape.span = path.weight;
@@ -158,6 +160,7 @@ GraphShape ShapeOf(const PlanInput& input, const Graph& graph) {
     if (shape.critical_path.empty() || shape.critical_path.back() != task) shape.critical_path.push_back(task);
   }
   CountChains(graph, &shape);
+  if (whole) return shape;
   ChainGraph chains;
   FindChains(graph, operations, [](Node) { return true; }, &chains);
   shape.merged_chains = CountMerged(chains);
