@@ -81,9 +81,8 @@ ReasonId Machine<Rows>::RunOperation(const TransactionCode& code, const Operatio
     frame_.registers_[one.value] = exchange.values[one.place];
     frame_.null_[one.value] = exchange.null[one.place];
   }
-  // Under a condition that does not hold a value is not made, and its register may have a number, left by another kind
-  // of transaction, where a string is expected. Nobody uses it, so it is null.
-  for (const Transfer& one : operation.exports) frame_.null_[one.value] |= one.text;
+  // Their registers may have numbers, left by another kind of transaction.
+  for (Register one : operation.perhaps) frame_.null_[one] = 1;
   const ReasonId reason = Execute(code, operation.instructions.data(), position);
   for (const Transfer& one : operation.exports) {
     if (reason == kNoReason) {

@@ -367,6 +367,20 @@ class Cutter {
       }
     }
     operation->instructions.push_back(transaction_.instructions.back());
+    FindPerhaps(chosen, operation);
+  }
+
+  // Whatever these atoms make under a condition, and may be a string.
+  void FindPerhaps(const std::vector<uint8_t>& chosen, Operation* operation) const {
+    operation->perhaps.clear();
+    for (uint32_t index = 0; index < atoms_.size(); ++index) {
+      const Atom& atom = atoms_[index];
+      if (!chosen[index] || atom.end - atom.begin == 1) continue;
+      for (Register result : atom.results) {
+        const bool known = std::ranges::find(operation->perhaps, result) != operation->perhaps.end();
+        if (text_[result] != 0 && !known) operation->perhaps.push_back(result);
+      }
+    }
   }
 
   void Export(const Group& group, const std::vector<uint32_t>& exchange, Operation* operation) {

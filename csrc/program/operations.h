@@ -34,6 +34,9 @@ struct Operation {
   std::vector<Transfer> exports;  // what operations after it need
   std::vector<uint32_t> after;    // operations that it waits for; all of them come before it
   std::vector<uint32_t> uses;     // site uses whose rows it takes
+  // Strings that it may use without having made them, as a condition did not hold. In the whole transaction the code
+  // before it would have failed; but that is another operation's, and what it left may be nothing.
+  std::vector<Register> perhaps;
 };
 
 struct Operations {
