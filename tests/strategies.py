@@ -625,7 +625,7 @@ def _constant(kind: Type, value: Any) -> m.Const:
 
 
 def _with_forced(body: tuple[Any, ...], returned: list[m.Expr]) -> tuple[Any, ...]:
-    """Put a Force after every Let whose name is used in a side of ms.where."""
+    """Put a use that counts after every Let whose name is used in a side of ms.where, unless nothing in it can fail."""
     roots = [part for statement, _ in m.statements(body) for part in m.parts(statement)] + returned
     lazy = {one.name for root in roots for one, side in m.walk(root) if side and isinstance(one, m.Var)}
 
@@ -635,11 +635,20 @@ def _with_forced(body: tuple[Any, ...], returned: list[m.Expr]) -> tuple[Any, ..
             if isinstance(statement, m.When | m.Each):
                 statement = replace(statement, body=forced(statement.body))
             out.append(statement)
-            if isinstance(statement, m.Let) and statement.name in lazy and isinstance(statement.value, m.Expr):
-                out.append(m.Force(statement.name))
+            if isinstance(statement, m.Let) and statement.name in lazy:
+                out += _uses(statement)
         return tuple(out)
 
     return forced(body)
+
+
+def _uses(bound: m.Let) -> list[Any]:
+    if isinstance(bound.value, m.Expr):
+        return [m.Force(bound.name)]
+    if all(isinstance(one, m.Const | m.Col | m.Var) for one, _ in m.walk(bound.value)):
+        return []
+    touched = m.Exists(BOOL, m.RowOf(bound.value.table, None, bound.name))
+    return [m.Require(m.Op(BOOL, "|", (touched, m.Const(BOOL, True))), "never")]
 
 
 # ------------------------------------------------------------------------------------------------------ epochs
