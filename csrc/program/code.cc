@@ -278,7 +278,7 @@ Status Code::Decode(std::span<const int64_t> words, std::vector<std::string> str
   for (TransactionCode& one : code.transactions) {
     FindParents(&one.loops);
     FindUses(code, tables, &one);
-    one.operations = std::make_shared<const Operations>(CutTransaction(code, one));
+    one.operations = std::make_shared<const Operations>(CutTransaction(code, one, tables));
     if (one.computes_keys) one.foresight = std::make_shared<const Foresight>(FindForesight(code, one, tables));
     one.parametric = FindParametricReads(code, one);
   }

@@ -81,7 +81,6 @@ ReasonId Machine<Rows>::RunOperation(const TransactionCode& code, const Operatio
     frame_.registers_[one.value] = exchange.values[one.place];
     frame_.null_[one.value] = exchange.null[one.place];
   }
-  // Their registers may have numbers, left by another kind of transaction.
   for (Register one : operation.perhaps) frame_.null_[one] = 1;
   const ReasonId reason = Execute(code, operation.instructions.data(), position);
   for (const Transfer& one : operation.exports) {

@@ -1,9 +1,9 @@
 #include "program/operations.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "program/signature.h"
+#include "program/verify_registers.h"
 
 namespace morphspark {
 namespace {
@@ -54,23 +54,25 @@ struct Atom {
 
 class Cutter {
  public:
-  Cutter(const Code& code, const TransactionCode& transaction)
+  Cutter(const Code& code, const TransactionCode& transaction, std::span<const TableSpec* const> tables)
       : code_(code),
         transaction_(transaction),
+        tables_(tables),
         use_of_(code.registers, kNone),
-        made_in_(code.registers, kNone),
-        text_(code.registers, kNone) {}
+        made_in_(code.registers, kNone) {}
 
   Operations Cut() {
-    Operations operations;
-    if (!Possible()) return operations;
+    if (!Possible()) return {};
     FindAtoms();
     for (uint32_t atom = 0; atom < atoms_.size(); ++atom) {
-      if (!Assign(atom)) return operations;
+      if (!Assign(atom)) return {};
     }
-    if (groups_.size() < 2 || !EveryValueHasOneHome() || !FindTexts()) return operations;
+    if (groups_.size() < 2 || !EveryValueHasOneHome()) return {};
+    types_ = verify::TypesOfRegisters(code_, transaction_, tables_);
+    if (types_.empty()) return {};
+    Operations operations;
     Arrange(&operations);
-    return operations;
+    return Verified(operations) ? operations : Operations();
   }
 
  private:
@@ -232,41 +234,6 @@ class Cutter {
     return true;
   }
 
-  // Which registers hold strings. False if one holds a string at one time and something else at another.
-  bool FindTexts() {
-    for (uint32_t i = 0; i < code_.constants.size(); ++i) text_[i] = code_.constant_kinds[i] == Kind::kString;
-    for (const ColumnLoad& load : transaction_.loads)
-      text_[load.dst] = code_.columns[load.column].kind == Kind::kString;
-    for (const Instruction& one : transaction_.instructions) {
-      if (one.op == Op::kSetNull) continue;  // a null of any kind
-      if (one.op == Op::kCopy && text_[one.a] == kNone) continue;
-      bool same = true;
-      verify::EachResult(one, [&](Register result) {
-        const uint32_t text = MakesText(one, result);
-        same = same && (text_[result] == kNone || text_[result] == text);
-        text_[result] = text;
-      });
-      if (!same) return false;
-    }
-    return true;
-  }
-
-  bool MakesText(const Instruction& one, Register result) const {
-    switch (one.op) {
-      case Op::kConcat:
-      case Op::kMinS:
-      case Op::kMaxS:
-      case Op::kReadS:
-        return true;
-      case Op::kCopy:
-        return text_[one.a] == 1;
-      case Op::kCall:
-        return code_.functions[one.aux].results[result - one.dst] == Kind::kString;
-      default:
-        return false;
-    }
-  }
-
   // -- operations
 
   void Arrange(Operations* operations) {
@@ -343,15 +310,14 @@ class Cutter {
       if (chosen[index]) continue;
       chosen[index] = (*placed)[index] = 1;
       for (Register source : atoms_[index].sources) {
-        for (uint32_t maker = 0; maker < index; ++maker) {
-          if (!Makes(maker, source)) continue;
-          if (group_of_[maker] == kNone) {
-            wanted.push_back(maker);
-          } else if (std::ranges::find(group.atoms, maker) == group.atoms.end()) {
+        for (uint32_t before = 0; before < index; ++before) {
+          if (Tests(before, source)) wanted.push_back(before);
+          if (!Makes(before, source)) continue;
+          if (group_of_[before] == kNone) {
+            wanted.push_back(before);
+          } else if (std::ranges::find(group.atoms, before) == group.atoms.end()) {
             if (exchange[source] == kNone) exchange[source] = operations->exchange++;
-            const auto same = [&](const Transfer& one) { return one.value == source; };
-            if (std::ranges::none_of(operation->imports, same))
-              operation->imports.push_back({source, exchange[source], text_[source] == 1});
+            AddTransfer({source, exchange[source], IsText(source)}, &operation->imports);
           }
         }
       }
@@ -367,30 +333,48 @@ class Cutter {
       }
     }
     operation->instructions.push_back(transaction_.instructions.back());
-    FindPerhaps(chosen, operation);
-  }
-
-  // Whatever these atoms make under a condition, and may be a string.
-  void FindPerhaps(const std::vector<uint8_t>& chosen, Operation* operation) const {
-    operation->perhaps.clear();
-    for (uint32_t index = 0; index < atoms_.size(); ++index) {
-      const Atom& atom = atoms_[index];
-      if (!chosen[index] || atom.end - atom.begin == 1) continue;
-      for (Register result : atom.results) {
-        const bool known = std::ranges::find(operation->perhaps, result) != operation->perhaps.end();
-        if (text_[result] != 0 && !known) operation->perhaps.push_back(result);
-      }
-    }
   }
 
   void Export(const Group& group, const std::vector<uint32_t>& exchange, Operation* operation) {
     for (uint32_t atom : group.atoms) {
       for (Register result : atoms_[atom].results) {
-        const auto same = [&](const Transfer& one) { return one.value == result; };
-        if (exchange[result] != kNone && std::ranges::none_of(operation->exports, same))
-          operation->exports.push_back({result, exchange[result], text_[result] == 1});
+        if (exchange[result] == kNone) continue;
+        AddTransfer({result, exchange[result], IsText(result)}, &operation->exports);
+        const bool conditional = atoms_[atom].end - atoms_[atom].begin > 1;
+        if (conditional && (IsText(result) || types_[result] == verify::Type::kNull))
+          operation->perhaps.push_back(result);
       }
     }
+  }
+
+  static void AddTransfer(const Transfer& transfer, std::vector<Transfer>* transfers) {
+    if (std::ranges::find(*transfers, transfer.value, &Transfer::value) == transfers->end())
+      transfers->push_back(transfer);
+  }
+
+  // What it imports has a value or none: the operation that should have left it may have failed. Refused are operations
+  // of transactions that never succeed, whose code ends before what they use is made.
+  bool Verified(const Operations& operations) const {
+    TransactionCode part = transaction_;
+    for (const Operation& operation : operations.list) {
+      part.instructions = operation.instructions;
+      std::vector<verify::Given> given;
+      for (const Transfer& one : operation.imports) given.push_back({one.value, types_[one.value]});
+      try {
+        verify::FollowRegisters(code_, part, tables_, given);
+      } catch (const verify::Refused&) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  bool IsText(Register value) const { return types_[value] == verify::Type::kString; }
+
+  // Does the atom do nothing but see to it that a value is not null?
+  bool Tests(uint32_t atom, Register value) const {
+    const Instruction& one = transaction_.instructions[atoms_[atom].begin];
+    return one.op == Op::kNeed && one.a == value;
   }
 
   bool Makes(uint32_t atom, Register value) const {
@@ -399,9 +383,10 @@ class Cutter {
 
   const Code& code_;
   const TransactionCode& transaction_;
-  std::vector<uint32_t> use_of_;   // by register that holds a row
-  std::vector<uint32_t> made_in_;  // by register: the newest atom that makes it
-  std::vector<uint32_t> text_;     // by register: 1 a string, 0 none, kNone not known
+  const std::span<const TableSpec* const> tables_;
+  std::vector<uint32_t> use_of_;     // by register that holds a row
+  std::vector<uint32_t> made_in_;    // by register: the newest atom that makes it
+  std::vector<verify::Type> types_;  // by register
   std::vector<Atom> atoms_;
   std::vector<uint32_t> group_of_;  // by atom; kNone: of the event
   std::vector<Group> groups_;
@@ -411,8 +396,9 @@ class Cutter {
 
 }  // namespace
 
-Operations CutTransaction(const Code& code, const TransactionCode& transaction) {
-  return Cutter(code, transaction).Cut();
+Operations CutTransaction(const Code& code, const TransactionCode& transaction,
+                          std::span<const TableSpec* const> tables) {
+  return Cutter(code, transaction, tables).Cut();
 }
 
 }  // namespace morphspark

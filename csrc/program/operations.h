@@ -11,11 +11,15 @@
 //        a.x -= e.n                                write a                  ├──▶ operation 1: write b
 //        b.x += e.n                                                       ──┘
 //
-// Values that come from the event alone are computed wherever they are needed.
+// Values that come from the event alone are computed wherever they are needed. So is the test that a value is not null:
+// an operation may run though another of its transaction has failed, and must not rely on what that one would have
+// found. The verifier follows each operation by itself, as it follows whole transactions.
 //
-// Not cut, but one operation as a whole: transactions with loops, computed keys or windows, and those of one row.
+// Not cut, but one operation as a whole: transactions with loops, computed keys or windows, those of one row, and those
+// whose operations the verifier refuses.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "program/code.h"
@@ -34,8 +38,8 @@ struct Operation {
   std::vector<Transfer> exports;  // what operations after it need
   std::vector<uint32_t> after;    // operations that it waits for; all of them come before it
   std::vector<uint32_t> uses;     // site uses whose rows it takes
-  // Strings that it may use without having made them, as a condition did not hold. In the whole transaction the code
-  // before it would have failed; but that is another operation's, and what it left may be nothing.
+  // What it leaves, perhaps a string, and makes only under a condition. If it does not, whoever gets it has no use for
+  // it either; but what is left must not be a number, from another kind of transaction, that is taken for a string.
   std::vector<Register> perhaps;
 };
 
@@ -56,6 +60,7 @@ struct Operations {
   std::vector<uint32_t> after;  // as Operation::after
 };
 
-Operations CutTransaction(const Code& code, const TransactionCode& transaction);
+Operations CutTransaction(const Code& code, const TransactionCode& transaction,
+                          std::span<const TableSpec* const> tables);
 
 }  // namespace morphspark

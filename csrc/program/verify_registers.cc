@@ -128,10 +128,12 @@ class TransactionVerifier {
         instructions_(transaction.instructions),
         tables_(tables),
         edges_(instructions_.size()),
-        is_condition_(code.registers, false) {}
+        is_condition_(code.registers, false),
+        types_(code.registers, Type::kNull) {}
 
-  void Run() {
+  void Run(std::span<const Given> given) {
     Start();
+    for (const Given& one : given) Write(one.value, one.type);
     for (at_ = 0; at_ < instructions_.size(); ++at_) {
       JoinEdges();
       if (!reached_) continue;
@@ -144,6 +146,9 @@ class TransactionVerifier {
     }
   }
 
+  // By register; empty if one has had values of two types.
+  std::vector<Type> types() && { return mixed_ ? std::vector<Type>() : std::move(types_); }
+
  private:
   // -- before the first instruction
 
@@ -152,6 +157,7 @@ class TransactionVerifier {
     for (Register i = 0; i < code_.constants.size(); ++i) {
       const Kind kind = code_.constant_kinds[i];
       cells_[i] = {TypeOf(kind), MayBe(TypeOf(kind)), 0, kAlways};
+      types_[i] = TypeOf(kind);
       if (kind == Kind::kBool)
         cells_[i].may = code_.constants[i].i ? kMayBeTrue : kMayBeFalse;
       else
@@ -222,6 +228,8 @@ class TransactionVerifier {
   void Write(Register index, Type type, uint8_t may) {
     Check(index >= code_.constants.size() && index < code_.registers, "a register can't be written");
     Put(index, {type, may, 0, kAlways});
+    mixed_ |= type != Type::kNull && types_[index] != Type::kNull && types_[index] != type;
+    if (type != Type::kNull) types_[index] = type;
   }
   void WriteRow(Register index, TableId table) {
     Write(index, Type::kRow, kMayBeValue);
@@ -662,6 +670,8 @@ class TransactionVerifier {
   const std::span<const TableSpec* const> tables_;
   std::vector<std::vector<Edge>> edges_;  // by instruction: ways to it that are still to be joined
   std::vector<bool> is_condition_;        // by register: some path mentions it
+  std::vector<Type> types_;               // by register: of the values that it has had
+  bool mixed_ = false;                    // one has had values of two types
   Paths paths_;
 
   size_t at_ = 0;
@@ -672,8 +682,16 @@ class TransactionVerifier {
 
 }  // namespace
 
-void FollowRegisters(const Code& code, const TransactionCode& transaction, std::span<const TableSpec* const> tables) {
-  TransactionVerifier(code, transaction, tables).Run();
+void FollowRegisters(const Code& code, const TransactionCode& transaction, std::span<const TableSpec* const> tables,
+                     std::span<const Given> given) {
+  TransactionVerifier(code, transaction, tables).Run(given);
+}
+
+std::vector<Type> TypesOfRegisters(const Code& code, const TransactionCode& transaction,
+                                   std::span<const TableSpec* const> tables) {
+  TransactionVerifier verifier(code, transaction, tables);
+  verifier.Run({});
+  return std::move(verifier).types();
 }
 
 }  // namespace morphspark::verify

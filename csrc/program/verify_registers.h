@@ -5,8 +5,10 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "program/code.h"
+#include "program/signature.h"
 #include "state/table.h"
 
 namespace morphspark::verify {
@@ -25,7 +27,19 @@ inline void Check(bool holds, const char* what) {
   if (!holds) throw Refused(what);
 }
 
+// A register that has a value of this type, or null, before the first instruction.
+struct Given {
+  Register value;
+  Type type;
+};
+
 // Refuses a transaction that reads a register for what it is not. Its parts, jumps and loops are checked already.
-void FollowRegisters(const Code& code, const TransactionCode& transaction, std::span<const TableSpec* const> tables);
+void FollowRegisters(const Code& code, const TransactionCode& transaction, std::span<const TableSpec* const> tables,
+                     std::span<const Given> given = {});
+
+// The type of each register of a transaction that was not refused: kNull where there never is a value. Empty if a
+// register has values of two types.
+std::vector<Type> TypesOfRegisters(const Code& code, const TransactionCode& transaction,
+                                   std::span<const TableSpec* const> tables);
 
 }  // namespace morphspark::verify
