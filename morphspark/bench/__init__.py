@@ -48,7 +48,7 @@ def main(argv: Sequence[str]) -> int:
     )
     parser.add_argument("name", choices=BENCHES, metavar="NAME", nargs="?")
     parser.add_argument("--list", action="store_true", help="list the names and end")
-    parser.add_argument("--quick", action="store_true", help="fewer repeats and workloads: under a minute")
+    parser.add_argument("--quick", action="store_true", help="fewer repeats and workloads: a minute or two")
     parser.add_argument("--plot", metavar="FILE", help="also draw it: FILE.png, .pdf or .svg")
     arguments = parser.parse_args(argv)
     if arguments.list:

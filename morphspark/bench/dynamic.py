@@ -33,27 +33,27 @@ Stream = dict[str, list[Sample]]  # of each contestant, a sample for each measur
 
 def run(scale: Scale) -> Report:
     report = Report("dynamic")
-    names = [lineup.AUTO, *lineup.fixed()]
-    events = scale.count(5_120 if scale.quick else 10_240)
+    names = [lineup.AUTO, *lineup.distinct()]
+    events = scale.count(10_240)
     knobs = Ledger(events, scale.count(10_000), cost=cost_of("branchy", COST_US))
-    phases = Phases(knobs, warm_up=1 + scale.learning_batches, batches=scale.pick(full=16, quick=4, tiny=2))
-    repeats = scale.pick(full=10, quick=4, tiny=2)
+    phases = Phases(knobs, warm_up=1 + scale.learning_batches, batches=scale.pick(full=16, quick=8, tiny=2))
+    repeats = scale.pick(full=12, quick=6, tiny=2)
     with ProgressBar(repeats * len(phases)) as bar:
-        streams = [_stream(phases, names, bar) for _ in range(repeats)]
+        streams = [_stream(phases, names, repeat, bar) for repeat in range(repeats)]
     result = _Result(phases, knobs.events, streams)
     result.add_rows(report, names)
     report.tables = [*result.phase_table(names), "", *result.timeline()]
     report.charts += result.charts(SHOWN)
     for phase in range(len(PHASES)):
-        best = result.best(phase, lineup.fixed())
+        best = result.best(phase, lineup.distinct())
         report.notes.append(f"phase {phase + 1}, {PHASES[phase].name}: the best fixed one is {best}")
         report.bar(f"auto_vs_best_scheme_{phase + 1}", result.speedup(phase, lineup.AUTO, best), 0.95)
     report.bar("vs_tstream_abort_phase", result.speedup(ABORT_PHASE, lineup.AUTO, lineup.TSTREAM), 2)
     return report
 
 
-def _stream(phases: Phases, names: Sequence[str], bar: ProgressBar) -> Stream:
-    """One repeat."""
+def _stream(phases: Phases, names: Sequence[str], repeat: int, bar: ProgressBar) -> Stream:
+    """Everybody's samples in one repeat."""
     workload = phases.workload()
     samples: Stream = {name: [] for name in names}
     with ExitStack() as stack:
@@ -63,7 +63,7 @@ def _stream(phases: Phases, names: Sequence[str], bar: ProgressBar) -> Stream:
         for number in range(1, len(phases)):
             bar.step(PHASES[phases.phase(number)].name)
             batch = workload.batch(number)
-            for contestant in shuffled(contestants, number):
+            for contestant in shuffled(contestants, repeat * len(phases) + number):
                 if number >= phases.warm_up:
                     samples[contestant.name].append(contestant.process(batch))
                 elif contestant.learns or number == phases.warm_up - 1:  # nobody begins cold

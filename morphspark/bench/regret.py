@@ -59,9 +59,9 @@ def _summary(ratios: Sequence[float]) -> dict[str, float]:
 
 def _compare(entry: Entry, scale: Scale, of: int, bar: ProgressBar, report: Report) -> _Compared:
     bar.step(entry.label)
-    everybody = lineup.entrants([lineup.AUTO, *lineup.fixed()])
+    everybody = lineup.entrants([lineup.AUTO, *lineup.distinct()])
     outcome = contest(entry.make(), everybody, scale, scale.turns(of), bar, drop_beyond=DROP_BEYOND)
-    best = outcome.best(lineup.fixed())
+    best = outcome.best(lineup.distinct())
     ratio = outcome.speedup(lineup.AUTO, best, EVEN)
     of_totals = outcome.speedup_of_totals(lineup.AUTO, best, EVEN)
     shown = lineup.entrants([lineup.AUTO, best])

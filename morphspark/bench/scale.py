@@ -58,5 +58,5 @@ class Scale:
 
 
 FULL = Scale(seconds=150, fewest_turns=8, most_turns=200, learning_batches=16)
-QUICK = Scale(seconds=15, fewest_turns=6, most_turns=40, learning_batches=8, quick=True)
+QUICK = Scale(seconds=30, fewest_turns=12, most_turns=60, learning_batches=12, quick=True)
 TINY = Scale(seconds=0, fewest_turns=2, most_turns=2, learning_batches=1, quick=True, shrink=128)
