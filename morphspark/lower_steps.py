@@ -575,9 +575,11 @@ class TransactionLowering:
         self.emit("CheckKey", a=row)
         stored = []
         for position in range(1, len(step.args)):
-            register = self.register(step.args[position])
-            self.emit("Need", a=register, block=self.operand_block(index, position))
+            register, block = self.register(step.args[position]), self.operand_block(index, position)
+            self.emit("Need", a=register, block=block)
             stored.append(self._stored(index, step, position, row))
+            if stored[-1] != register:  # another operation may have converted it, and failed
+                self.emit("Need", a=stored[-1], block=block)
         self.emit("Insert", a=row, aux=table)
         for column, register in enumerate(stored):
             self.emit("Store", a=row, b=register, c=column, aux=table)

@@ -9,6 +9,9 @@ namespace morphspark {
 namespace {
 
 constexpr uint32_t kOperationsMax = 64;  // sets of them are words
+// What operations repeat for themselves is bounded, as long programs must not take long to cut: to so many
+// instructions, or so many times those of the transaction.
+constexpr size_t kInstructionsMax = 1 << 14, kTimesMax = 4;
 using Set = uint64_t;
 
 constexpr uint32_t kNone = 0xFFFFFFFFu;
@@ -59,7 +62,9 @@ class Cutter {
         transaction_(transaction),
         tables_(tables),
         use_of_(code.registers, kNone),
-        made_in_(code.registers, kNone) {}
+        made_in_(code.registers, kNone),
+        makers_(code.registers),
+        tests_(code.registers) {}
 
   Operations Cut() {
     if (!Possible()) return {};
@@ -71,8 +76,7 @@ class Cutter {
     types_ = verify::TypesOfRegisters(code_, transaction_, tables_);
     if (types_.empty()) return {};
     Operations operations;
-    Arrange(&operations);
-    return Verified(operations) ? operations : Operations();
+    return Arrange(&operations) && Verified(operations) ? operations : Operations();
   }
 
  private:
@@ -117,6 +121,7 @@ class Cutter {
       if (transaction_.instructions[begin].op == Op::kStop) break;  // the last; each operation gets its own
       Atom atom{.begin = begin, .end = Meet(begin, begin + 1), .sources = {}, .results = {}};
       for (uint32_t i = begin; i < atom.end; ++i) Look(transaction_.instructions[i], &atom);
+      List(atom, static_cast<uint32_t>(atoms_.size()));
       begin = atom.end;
       atoms_.push_back(std::move(atom));
     }
@@ -132,6 +137,14 @@ class Cutter {
     }
     atom->has_condition |= one.op == Op::kRequire;
     verify::EachResult(one, [&](Register result) { atom->results.push_back(result); });
+  }
+
+  void List(const Atom& atom, uint32_t index) {
+    for (Register result : atom.results) {
+      if (makers_[result].empty() || makers_[result].back() != index) makers_[result].push_back(index);
+    }
+    const Instruction& first = transaction_.instructions[atom.begin];
+    if (first.op == Op::kNeed) tests_[first.a].push_back(index);
   }
 
   // -- groups: what becomes an operation
@@ -236,7 +249,8 @@ class Cutter {
 
   // -- operations
 
-  void Arrange(Operations* operations) {
+  // False if that would be too much.
+  bool Arrange(Operations* operations) {
     const auto count = static_cast<uint32_t>(groups_.size());
     std::vector<uint32_t> order(count);
     for (uint32_t group = 0; group < count; ++group) order[group] = group;
@@ -247,6 +261,7 @@ class Cutter {
     std::vector<uint32_t> exchange(made_in_.size(), kNone);
     std::vector<uint8_t> placed(atoms_.size(), 0);
     operations->list.resize(count);
+    size_t instructions = 0;
     for (uint32_t i = 0; i < count; ++i) {
       Operation& operation = operations->list[i];
       const Group& group = groups_[order[i]];
@@ -255,7 +270,9 @@ class Cutter {
       Set uses = 0;
       for (uint32_t atom : group.atoms) uses |= atoms_[atom].uses;
       Each(uses, [&](uint32_t use) { operation.uses.push_back(use); });
-      Fill(group, exchange, &placed, operations, &operation);
+      Fill(order[i], group.atoms, exchange, &placed, operations, &operation);
+      instructions += operation.instructions.size();
+      if (instructions > std::max(kInstructionsMax, kTimesMax * transaction_.instructions.size())) return false;
     }
     // What nobody needs, but may fail or be returned, goes to the first.
     std::vector<uint32_t> rest;
@@ -263,10 +280,10 @@ class Cutter {
       if (!placed[atom]) rest.push_back(atom);
     }
     if (!rest.empty()) {
-      Group first = groups_[order[0]];
-      first.atoms.insert(first.atoms.end(), rest.begin(), rest.end());
+      const std::vector<uint32_t>& first = groups_[order[0]].atoms;
+      rest.insert(rest.begin(), first.begin(), first.end());
       operations->list[0].instructions.clear();
-      Fill(first, exchange, &placed, operations, &operations->list[0]);
+      Fill(order[0], std::move(rest), exchange, &placed, operations, &operations->list[0]);
     }
     for (uint32_t i = 0; i < count; ++i) Export(groups_[order[i]], exchange, &operations->list[i]);
     const uint32_t none = 0;
@@ -278,6 +295,7 @@ class Cutter {
       operations->exit[use] = place_of_group[exit_[use]];
     }
     Flatten(operations);
+    return true;
   }
 
   void Flatten(Operations* operations) const {
@@ -294,10 +312,9 @@ class Cutter {
     }
   }
 
-  // The group's atoms, and copies of those of the event that they need, in program order.
-  void Fill(const Group& group, std::vector<uint32_t>& exchange, std::vector<uint8_t>* placed, Operations* operations,
-            Operation* operation) {
-    std::vector<uint32_t> wanted = group.atoms;
+  // The wanted atoms of a group, and copies of those of the event that they need, and of tests, in program order.
+  void Fill(uint32_t group, std::vector<uint32_t> wanted, std::vector<uint32_t>& exchange, std::vector<uint8_t>* placed,
+            Operations* operations, Operation* operation) {
     // A condition on the event alone is tested before every write.
     for (uint32_t index = 0; index < atoms_.size(); ++index) {
       if (group_of_[index] == kNone && atoms_[index].has_condition) wanted.push_back(index);
@@ -310,12 +327,14 @@ class Cutter {
       if (chosen[index]) continue;
       chosen[index] = (*placed)[index] = 1;
       for (Register source : atoms_[index].sources) {
-        for (uint32_t before = 0; before < index; ++before) {
-          if (Tests(before, source)) wanted.push_back(before);
-          if (!Makes(before, source)) continue;
-          if (group_of_[before] == kNone) {
-            wanted.push_back(before);
-          } else if (std::ranges::find(group.atoms, before) == group.atoms.end()) {
+        for (uint32_t test : tests_[source]) {
+          if (test < index) wanted.push_back(test);
+        }
+        for (uint32_t maker : makers_[source]) {
+          if (maker >= index) break;
+          if (group_of_[maker] == kNone) {
+            wanted.push_back(maker);
+          } else if (group_of_[maker] != group) {
             if (exchange[source] == kNone) exchange[source] = operations->exchange++;
             AddTransfer({source, exchange[source], IsText(source)}, &operation->imports);
           }
@@ -352,8 +371,7 @@ class Cutter {
       transfers->push_back(transfer);
   }
 
-  // What it imports has a value or none: the operation that should have left it may have failed. Refused are operations
-  // of transactions that never succeed, whose code ends before what they use is made.
+  // What it imports has a value or none: the operation that should have left it may have failed.
   bool Verified(const Operations& operations) const {
     TransactionCode part = transaction_;
     for (const Operation& operation : operations.list) {
@@ -371,22 +389,14 @@ class Cutter {
 
   bool IsText(Register value) const { return types_[value] == verify::Type::kString; }
 
-  // Does the atom do nothing but see to it that a value is not null?
-  bool Tests(uint32_t atom, Register value) const {
-    const Instruction& one = transaction_.instructions[atoms_[atom].begin];
-    return one.op == Op::kNeed && one.a == value;
-  }
-
-  bool Makes(uint32_t atom, Register value) const {
-    return std::ranges::find(atoms_[atom].results, value) != atoms_[atom].results.end();
-  }
-
   const Code& code_;
   const TransactionCode& transaction_;
   const std::span<const TableSpec* const> tables_;
-  std::vector<uint32_t> use_of_;     // by register that holds a row
-  std::vector<uint32_t> made_in_;    // by register: the newest atom that makes it
-  std::vector<verify::Type> types_;  // by register
+  std::vector<uint32_t> use_of_;               // by register that holds a row
+  std::vector<uint32_t> made_in_;              // by register: the newest atom that makes it
+  std::vector<std::vector<uint32_t>> makers_;  // by register: atoms that make it
+  std::vector<std::vector<uint32_t>> tests_;   // by register: atoms that only see to it that it is not null
+  std::vector<verify::Type> types_;            // by register
   std::vector<Atom> atoms_;
   std::vector<uint32_t> group_of_;  // by atom; kNone: of the event
   std::vector<Group> groups_;

@@ -15,8 +15,9 @@
 // an operation may run though another of its transaction has failed, and must not rely on what that one would have
 // found. The verifier follows each operation by itself, as it follows whole transactions.
 //
-// Not cut, but one operation as a whole: transactions with loops, computed keys or windows, those of one row, and those
-// whose operations the verifier refuses.
+// Not cut, but one operation as a whole: transactions with loops, computed keys or windows, those of one row or more
+// than 64, those that are one condition, long ones that would be repeated many times, and, as long as a column has no
+// type, those that always fail of it.
 #pragma once
 
 #include <span>

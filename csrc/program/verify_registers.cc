@@ -136,7 +136,10 @@ class TransactionVerifier {
     for (const Given& one : given) Write(one.value, one.type);
     for (at_ = 0; at_ < instructions_.size(); ++at_) {
       JoinEdges();
-      if (!reached_) continue;
+      if (!reached_) {
+        EachResult(instructions_[at_], [&](Register result) { unreached_.push_back(result); });
+        continue;
+      }
       try {
         Follow(instructions_[at_]);
       } catch (const Refused& refused) {
@@ -146,8 +149,11 @@ class TransactionVerifier {
     }
   }
 
-  // By register; empty if one has had values of two types.
-  std::vector<Type> types() && { return mixed_ ? std::vector<Type>() : std::move(types_); }
+  // By register; empty if one has had values of two types, or nobody knows what it would have.
+  std::vector<Type> types() && {
+    const auto unknown = [&](Register one) { return one < types_.size() && types_[one] == Type::kNull; };
+    return mixed_ || std::ranges::any_of(unreached_, unknown) ? std::vector<Type>() : std::move(types_);
+  }
 
  private:
   // -- before the first instruction
@@ -671,6 +677,7 @@ class TransactionVerifier {
   std::vector<std::vector<Edge>> edges_;  // by instruction: ways to it that are still to be joined
   std::vector<bool> is_condition_;        // by register: some path mentions it
   std::vector<Type> types_;               // by register: of the values that it has had
+  std::vector<Register> unreached_;       // made where nothing leads
   bool mixed_ = false;                    // one has had values of two types
   Paths paths_;
 

@@ -38,7 +38,7 @@ void FollowRegisters(const Code& code, const TransactionCode& transaction, std::
                      std::span<const Given> given = {});
 
 // The type of each register of a transaction that was not refused: kNull where there never is a value. Empty if a
-// register has values of two types.
+// register has values of two types, or is made only where nothing leads, so that nobody knows.
 std::vector<Type> TypesOfRegisters(const Code& code, const TransactionCode& transaction,
                                    std::span<const TableSpec* const> tables);
 
