@@ -219,17 +219,18 @@ def test_contestants_run_the_same_batches_and_the_slow_ones_are_left_out(monkeyp
     def process(self, batch):
         seen.setdefault(self.name, []).append(batch.column("ts")[0].as_py())
         self.result = self.engine.process(batch)
-        execute_s = 3.0 if self.name == "slow" else 1.0
+        disturbed = self.name == "disturbed" and len(seen[self.name]) < 3
+        execute_s = 3.0 if self.name == "slow" or disturbed else 1.0
         return Sample(execute_s, execute_s, self.engine.metrics[-1])
 
     monkeypatch.setattr(OneEngine, "process", process)
-    entrants = [Entrant(name, "serial") for name in ("one", "other", "slow")] + [Entrant("auto", "auto")]
+    entrants = [Entrant(name, "serial") for name in ("one", "other", "slow", "disturbed")] + [Entrant("auto", "auto")]
     workload = GrepSum(**SMALL).workload()
     turns = Turns(seconds=0, fewest=3, most=9)
     outcome = contest(workload, entrants, TINY, turns, ProgressBar(1), drop_beyond=2.0)
-    assert outcome.dropped == ["slow"] and len(seen["slow"]) == 2  # the first batch, the trial
+    assert outcome.dropped == ["slow"] and len(seen["slow"]) == 4  # the first batch, three trials
     assert {name: len(samples) for name, samples in outcome.samples.items()} == dict.fromkeys(
-        ("one", "other", "auto"), 4
+        ("one", "other", "disturbed", "auto"), 4
     )
     assert seen["one"] == seen["other"]
     assert (

@@ -1,7 +1,8 @@
 """The measuring core of the suites: strategies take turns on the same batches, from the same initial state.
 
     first batch       everybody runs it, unmeasured, and must give the same results and the same state
-    trial             who is fixed runs a turn that only tells who is too slow to go on (where a suite wants that)
+    trial             who is fixed runs a turn that only tells who is too slow to go on (where a suite wants that), and
+                      two more before that is believed
     learning          `auto` alone runs a few batches; a stream is long, and it has learned when it counts
     turns             everybody runs the same batches, one contestant after the other, in another order each time: who
                       always came behind the same one would find its traces in the caches and in the cores' clocks
@@ -32,6 +33,7 @@ from morphspark.bench.scale import Scale, Turns
 from morphspark.bench.workloads.workload import Workload
 
 TURN_BATCHES_MAX = 16
+TRIALS = 3  # one that was disturbed must not drop the best
 DISTURBED = 1.5  # medians that a turn takes if the machine is busy with something else
 
 
@@ -162,8 +164,8 @@ def contest(
         numbers = itertools.count(1)
         outcome = Outcome(workload.events * batches)
         if drop_beyond is not None:
-            trial = [workload.batch(next(numbers)) for _ in range(batches)]
-            outcome.dropped = _too_slow(contestants, first, trial, drop_beyond)
+            trials = [[workload.batch(next(numbers)) for _ in range(batches)] for _ in range(TRIALS)]
+            outcome.dropped = _too_slow(contestants, first, trials, drop_beyond)
             contestants = [one for one in contestants if one.name not in outcome.dropped]
         for batch in [workload.batch(next(numbers)) for _ in range(scale.learning_batches)]:
             for learner in (one for one in contestants if one.learns):
@@ -195,13 +197,18 @@ def check_same(one: OneEngine, other: OneEngine) -> None:
 
 
 def _too_slow(
-    contestants: Sequence[Contestant], first: Mapping[str, float], trial: Sequence[pa.Table], times: float
+    contestants: Sequence[Contestant], first: Mapping[str, float], trials: Sequence[Sequence[pa.Table]], times: float
 ) -> list[str]:
     """Who needs so many times as long as the fastest, even at best; not who learns, which may take its time."""
-    fixed = [one for one in contestants if not one.learns]
-    seconds = {one.name: min(first[one.name], *(one.process(batch).execute_s for batch in trial)) for one in fixed}
-    limit = times * min(seconds.values())
-    return [name for name, own in seconds.items() if own > limit]
+    seconds = {one.name: first[one.name] for one in contestants if not one.learns}
+    slow = list(seconds)
+    for trial in trials:
+        for one in contestants:
+            if one.name in slow:
+                seconds[one.name] = min(seconds[one.name], *(one.process(batch).execute_s for batch in trial))
+        limit = times * min(seconds.values())
+        slow = [name for name, own in seconds.items() if own > limit]
+    return slow
 
 
 def shuffled(contestants: Sequence[Contestant], turn: int) -> list[Contestant]:

@@ -1,7 +1,8 @@
 """`morphspark bench dynamic`: Streaming Ledger in four phases, whose character changes from batch to batch.
 
 Every contestant runs the whole stream, batch by batch in turns, from the same initial state; then all again, on fresh
-engines. In each phase `auto` is compared with the strategy or scheme that was best there, picked on odd repeats and
+engines. Before the first phase there are batches for `auto` to learn from, of which the others run the first and the
+last. In each phase `auto` is compared with the strategy or scheme that was best there, picked on odd repeats and
 compared on even ones, by the time of the whole phase with all that `auto` tried in it: the median is over repeats.
 Latency is the wall time of a batch, from its arrival to its results.
 """
@@ -82,13 +83,7 @@ class _Result:
         return [sum(sample.execute_s for sample in self._in_phase(stream, phase, name)) for stream in self.streams]
 
     def best(self, phase: int, names: Sequence[str]) -> str:
-        """On odd repeats, each batch at its fastest: what disturbs a repeat must not hide the best."""
-
-        def seconds(name: str) -> float:
-            repeats = [self._in_phase(stream, phase, name) for stream in self.streams[ODD]]
-            return sum(min(sample.execute_s for sample in batch) for batch in zip(*repeats, strict=True))
-
-        return min(names, key=seconds)
+        return min(names, key=lambda name: statistics.median(self.seconds(phase, name)[ODD]))
 
     def speedup(self, phase: int, name: str, over: str) -> float:
         return median_speedup(self.seconds(phase, name)[EVEN], self.seconds(phase, over)[EVEN])

@@ -66,7 +66,7 @@ def _compare(entry: Entry, scale: Scale, of: int, bar: ProgressBar, report: Repo
     of_totals = outcome.speedup_of_totals(lineup.AUTO, best, EVEN)
     shown = lineup.entrants([lineup.AUTO, best])
     ratios = {"ratio": round(ratio, 3), "ratio_of_totals": round(of_totals, 3)}
-    add_rows(report, outcome, {"workload": entry.label, **ratios}, shown)
+    add_rows(report, outcome, {"workload": entry.label, **ratios, "dropped": outcome.dropped}, shown)
     decision = usual_decision(outcome, lineup.AUTO)
     return _Compared(entry.label, ratio, of_totals, decision, best, outcome.rate(lineup.AUTO), outcome.rate(best))
 
